@@ -1,7 +1,6 @@
 //! Metrics of a batcher, as a snapshot and through the `metrics` facade.
 
 use std::{
-    fmt,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -47,7 +46,6 @@ macro_rules! counters {
         }
 
         /// The live counters behind [`BatchMetrics`]. All of them are also published through the `metrics` facade.
-        #[derive(Debug)]
         pub(crate) struct LiveMetrics {
             $(pub(crate) $name: Count,)*
             /// Sum of the full sizes of all batches, in rows.
@@ -138,7 +136,6 @@ pub(crate) struct QueueState {
 }
 
 /// A counter.
-#[derive(Debug)]
 pub(crate) struct Count {
     own: AtomicU64,
     published: Counter,
@@ -172,12 +169,6 @@ impl Published {
             queued_rows: gauge!("sortie_batcher_queued_rows", "job" => job.clone()),
             batch_size: gauge!("sortie_batcher_batch_size", "job" => job),
         }
-    }
-}
-
-impl fmt::Debug for Published {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Published").finish_non_exhaustive()
     }
 }
 

@@ -6,7 +6,6 @@
 //! thread does. The worker must [wake the rest](ReplySlab::wake_all) before it sleeps, in case a caller does not run.
 
 use std::{
-    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -27,7 +26,6 @@ const WAKES: usize = 8;
 /// Requests of one slab.
 pub(crate) const SLOTS: usize = 256;
 
-#[derive(Debug)]
 enum ReplySlot<R> {
     /// Not answered yet.
     Waiting(Waker),
@@ -49,7 +47,6 @@ pub(crate) struct ReplySlab<R> {
     refuse: fn(Error) -> R,
 }
 
-#[derive(Debug)]
 struct SlabState<R> {
     slots: Vec<ReplySlot<R>>,
     /// Answered callers that have not been woken yet.
@@ -57,7 +54,6 @@ struct SlabState<R> {
 }
 
 /// What a caller finds in its slot.
-#[derive(Debug)]
 pub(crate) enum Reply<R> {
     Answered(R),
     Waiting,
@@ -69,7 +65,6 @@ pub(crate) enum Reply<R> {
 type WakeList = SmallVec<[Waker; WAKES]>;
 
 /// The caller's end of a request.
-#[derive(Debug)]
 pub(crate) struct Receiver<R> {
     slab: Arc<ReplySlab<R>>,
     index: usize,
@@ -78,7 +73,6 @@ pub(crate) struct Receiver<R> {
 }
 
 /// The worker's end of a request. Dropped without an answer, it answers with an error.
-#[derive(Debug)]
 pub(crate) struct Sender<R> {
     slab: Arc<ReplySlab<R>>,
     index: usize,
@@ -112,17 +106,6 @@ impl<R> ReplySlab<R> {
         let receiver = Receiver { slab: slab.clone(), index, over: false };
         (receiver, Sender { slab: slab.clone(), index, answered: false })
     }
-
-    /// An error of the batcher, as an answer.
-    pub(crate) fn refuse(&self, error: Error) -> R {
-        (self.refuse)(error)
-    }
-}
-
-impl<R> fmt::Debug for ReplySlab<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplySlab").field("gone", &self.gone).finish_non_exhaustive()
-    }
 }
 
 impl<R> SlabState<R> {
@@ -147,7 +130,7 @@ impl<R> Receiver<R> {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Reply<R> {
         if self.over {
             let taken = Error::new(ErrorKind::Canceled, "the answer has been taken already");
-            return Reply::Answered(self.slab.refuse(taken));
+            return Reply::Answered((self.slab.refuse)(taken));
         }
         let mut state = self.slab.state.lock();
         let slot = &mut state.slots[self.index];
@@ -228,7 +211,7 @@ impl<R> Sender<R> {
 
     /// An error of the batcher, as an answer.
     pub(crate) fn refuse(&self, error: Error) -> R {
-        self.slab.refuse(error)
+        (self.slab.refuse)(error)
     }
 
     /// Answers several requests, in order, and wakes one caller of each slab. The slabs are added to `unsettled`: their

@@ -6,13 +6,11 @@ use std::time::Duration;
 use crate::{isolate::Attempts, queue::QueuedRequest, reply::Sender};
 
 /// An admitted request.
-#[derive(Debug)]
 pub(crate) struct Request<I, R> {
     pub(crate) input: I,
     pub(crate) sender: Sender<R>,
 }
 
-#[derive(Debug)]
 pub(crate) struct Requests<I, R> {
     pub(crate) inputs: Vec<I>,
     pub(crate) callers: Vec<Caller<R>>,
@@ -21,7 +19,6 @@ pub(crate) struct Requests<I, R> {
 }
 
 /// The caller of a request.
-#[derive(Debug)]
 pub(crate) struct Caller<R> {
     pub(crate) sender: Sender<R>,
     pub(crate) rows: usize,

@@ -12,7 +12,6 @@
 mod lending;
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -457,12 +456,6 @@ impl<I, R> Shared<I, R> {
         let woken = self.scheduler.sleepers().find_map(starts).or(earlier)?;
         self.scheduler.wakes(woken.worker, now);
         Some(woken)
-    }
-}
-
-impl<I, R> fmt::Debug for BatcherState<I, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatcherState").field("config", &self.config).finish_non_exhaustive()
     }
 }
 

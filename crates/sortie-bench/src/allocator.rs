@@ -15,7 +15,6 @@ use std::{
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 /// Allocations and reallocations so far, by all threads. Zero unless [`CountingAllocator`] is the global allocator.
-#[must_use]
 pub fn allocations() -> u64 {
     ALLOCATIONS.load(Ordering::Relaxed)
 }

@@ -18,7 +18,6 @@ pub struct Args {
 
 impl Args {
     /// Reads the command line. `known` are this bench's own options; the name of one that takes a value ends in `=`.
-    #[must_use]
     pub fn read(known: &[&str]) -> Self {
         Self::parse(std::env::args().skip(1), known).unwrap_or_else(|message| exit(&message))
     }
@@ -40,26 +39,22 @@ impl Args {
     }
 
     /// The value of an option, if it was given.
-    #[must_use]
     pub fn value(&self, option: &str) -> Option<&str> {
         self.values.get(option).map(String::as_str)
     }
 
     /// The comma-separated values of an option, if it was given. A value that cannot be parsed ends the process.
-    #[must_use]
     pub fn list<T: FromStr>(&self, option: &str) -> Option<Vec<T>> {
         let parse = |item: &str| item.parse().unwrap_or_else(|_| exit(&format!("{option}: {item} is not a value")));
         Some(self.value(option)?.split(',').map(parse).collect())
     }
 
     /// Whether `--only` is absent or lists this name.
-    #[must_use]
     pub fn selects(&self, name: &str) -> bool {
         self.value("--only").is_none_or(|only| only.split(',').any(|one| one == name))
     }
 
     /// Whether an option is absent or its value is part of this name, in any case. For `--device NAME`.
-    #[must_use]
     pub fn matches(&self, option: &str, name: &str) -> bool {
         self.value(option).is_none_or(|part| name.to_lowercase().contains(&part.to_lowercase()))
     }

@@ -16,7 +16,6 @@ pub enum Clock {
 }
 
 /// CPU time up to now.
-#[must_use]
 pub fn cpu_time(clock: Clock) -> Duration {
     let time = clock_gettime(match clock {
         Clock::Process => ClockId::ProcessCPUTime,

@@ -28,13 +28,11 @@ pub struct Contender {
 
 impl Contender {
     /// A contender that is compared with the one at index `baseline`.
-    #[must_use]
     pub fn new(name: impl Into<String>, baseline: usize) -> Self {
         Self { name: name.into(), baseline }
     }
 
     /// Contenders that are all compared with the first.
-    #[must_use]
     pub fn all(names: &[&str]) -> Vec<Self> {
         names.iter().map(|name| Self::new(*name, 0)).collect()
     }
@@ -51,7 +49,6 @@ pub struct Report {
 
 impl Report {
     /// The report of a bench.
-    #[must_use]
     pub fn new(bench: &'static str, json: bool) -> Self {
         Self { bench, json, heading: String::new() }
     }

@@ -23,13 +23,11 @@ pub struct Rounds {
 
 impl Rounds {
     /// Exactly `count` rounds.
-    #[must_use]
     pub fn new(count: usize) -> Self {
         Self { min: count, max: count, budget: Duration::ZERO }
     }
 
     /// At least `min` rounds, and as many as fit into `budget`, up to 2,000.
-    #[must_use]
     pub fn within(budget: Duration, min: usize) -> Self {
         Self { min, max: 2_000, budget }
     }
@@ -67,33 +65,28 @@ pub struct Samples<const METRICS: usize>(Vec<Vec<[f64; METRICS]>>);
 
 impl<const METRICS: usize> Samples<METRICS> {
     /// The median of a contender's own samples.
-    #[must_use]
     pub fn median(&self, contender: usize, metric: usize) -> f64 {
         median(self.0[contender].iter().map(|sample| sample[metric]))
     }
 
     /// The median ratio to the baseline within a round.
-    #[must_use]
     pub fn ratio(&self, contender: usize, baseline: usize, metric: usize) -> f64 {
         median(self.ratios(contender, baseline, metric))
     }
 
     /// The lower and the upper quartile of the ratio within a round.
-    #[must_use]
     pub fn quartiles(&self, contender: usize, baseline: usize, metric: usize) -> [f64; 2] {
         [0.25, 0.75].map(|share| quantile(self.ratios(contender, baseline, metric), share))
     }
 
     /// The median of the baseline times the ratio to it. Load on the machine changes this less than the contender's own
     /// median, which it is where there is no ratio.
-    #[must_use]
     pub fn value(&self, contender: usize, baseline: usize, metric: usize) -> f64 {
         let value = self.median(baseline, metric) * self.ratio(contender, baseline, metric);
         if value.is_finite() { value } else { self.median(contender, metric) }
     }
 
     /// The number of samples of a contender.
-    #[must_use]
     pub fn count(&self, contender: usize) -> usize {
         self.0[contender].iter().filter(|sample| sample.iter().any(|value| value.is_finite())).count()
     }

@@ -1,13 +1,11 @@
 //! Medians and quantiles of samples. Values that are not finite stand for absent samples and are left out.
 
 /// The median; not a number if there are no samples.
-#[must_use]
 pub fn median(samples: impl IntoIterator<Item = f64>) -> f64 {
     quantile(samples, 0.5)
 }
 
 /// The sample that this share of all samples is below; not a number if there are no samples.
-#[must_use]
 pub fn quantile(samples: impl IntoIterator<Item = f64>, share: f64) -> f64 {
     let mut samples: Vec<f64> = samples.into_iter().filter(|sample| sample.is_finite()).collect();
     samples.sort_by(f64::total_cmp);

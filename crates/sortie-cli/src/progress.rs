@@ -14,25 +14,25 @@ const INTERVAL: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Progress {
     last: Instant,
-    bar: Option<ProgressBar>,
+    /// Hidden if there is none.
+    bar: ProgressBar,
 }
 
 impl Progress {
     /// Lines only.
     pub(crate) fn new() -> Self {
-        Self { last: Instant::now(), bar: None }
+        Self { last: Instant::now(), bar: ProgressBar::hidden() }
     }
 
     /// A bar of `stages`, if stderr is a terminal.
     pub(crate) fn of(stages: usize) -> Self {
-        let bar = bar(stages as u64, "{spinner} {bar:24} {elapsed:>4}  {wide_msg}");
-        Self { last: Instant::now(), bar: (!bar.is_hidden()).then_some(bar) }
+        Self { last: Instant::now(), bar: bar(stages as u64, "{spinner} {bar:24} {elapsed:>4}  {wide_msg}") }
     }
 
     /// Shows `what`, which is computed only if it is shown.
     pub(crate) fn tick(&mut self, what: impl FnOnce() -> String) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(what());
+        if !self.bar.is_hidden() {
+            self.bar.set_message(what());
         } else if self.last.elapsed() >= INTERVAL {
             self.last = Instant::now();
             // The run goes on if stderr is closed.
@@ -42,25 +42,18 @@ impl Progress {
 
     /// Marks one stage as done.
     pub(crate) fn advance(&self) {
-        if let Some(bar) = &self.bar {
-            bar.inc(1);
-        }
+        self.bar.inc(1);
     }
 
     /// Hides the bar while `print` runs.
     pub(crate) fn aside<R>(&self, print: impl FnOnce() -> R) -> R {
-        match &self.bar {
-            Some(bar) => bar.suspend(print),
-            None => print(),
-        }
+        self.bar.suspend(print)
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.bar.finish_and_clear();
     }
 }
 

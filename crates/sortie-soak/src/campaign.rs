@@ -25,7 +25,6 @@ const MAX_DESCRIBED: usize = 12;
 const MIN_SECONDS: f64 = 1.0;
 
 /// Runs one part on one device. `task` is the first; the seed of each following one is one more.
-#[must_use]
 pub fn run(part: &Part, task: &Task, until: Until) -> Outcome {
     let mut outcome = Outcome { part: part.name, device: task.device.clone(), ..Outcome::default() };
     let progress = progress(part, task, until);

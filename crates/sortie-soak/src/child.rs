@@ -3,10 +3,12 @@
 use std::{
     io::{self, Read},
     os::unix::process::ExitStatusExt,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use wait_timeout::ChildExt;
 
 use crate::{
     part::{Part, Task},
@@ -35,7 +37,6 @@ const MAX_STREAM_BYTES: usize = 1 << 20;
 const MAX_EXIT_TIME: Duration = Duration::from_secs(2);
 
 /// Runs one task of a part in a process of its own.
-#[must_use]
 pub fn run(part: &Part, task: &Task) -> Ended {
     match command(part, task).and_then(|mut command| output(&mut command, part.patience)) {
         Ok(output) => judge(part, task, output),
@@ -115,29 +116,17 @@ pub struct Output {
 pub fn output(command: &mut Command, patience: Duration) -> io::Result<Output> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let readers = [tail(child.stdout.take()), tail(child.stderr.take())];
-    let status = wait(&mut child, Instant::now() + patience);
+    let status = child.wait_timeout(patience)?;
+    if status.is_none() {
+        drop(child.kill());
+        drop(child.wait());
+    }
     let end = monotonic();
     let [stdout, stderr] = readers.map(|reader| reader.join().unwrap_or_default());
     Ok(Output { status, end, stdout, stderr })
 }
 
-/// `None` when it had to be killed.
-fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
-    loop {
-        if let Ok(Some(status)) = child.try_wait() {
-            return Some(status);
-        }
-        if Instant::now() > deadline {
-            drop(child.kill());
-            drop(child.wait());
-            return None;
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// The signal that ended it, if one did.
-#[must_use]
 pub fn signal(status: ExitStatus) -> Option<String> {
     // "signal: 6 (SIGABRT)", or "signal: 34" for one without a name.
     let text = status.to_string();

@@ -67,7 +67,6 @@ struct Options {
 }
 
 /// Runs the command.
-#[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {

@@ -25,7 +25,6 @@ pub fn open_with(name: &str, options: DeviceOptions) -> Result<Device> {
 }
 
 /// Whether this machine has it.
-#[must_use]
 pub fn exists(name: &str) -> bool {
     name == "cpu" || Device::list().iter().any(|info| info.name.to_lowercase().contains(name))
 }

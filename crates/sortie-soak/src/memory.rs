@@ -7,25 +7,21 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const MB: f64 = 1e6;
 
 /// Bytes of memory of this process that are resident.
-#[must_use]
 pub fn resident() -> u64 {
     status("VmRSS:")
 }
 
 /// The most bytes that were resident at once so far.
-#[must_use]
 pub fn peak() -> u64 {
     status("VmHWM:")
 }
 
 /// Bytes of address space of this process.
-#[must_use]
 pub fn address_space() -> u64 {
     status("VmSize:")
 }
 
 /// Growth of the resident memory from `before` to now in megabytes; negative when memory was given back.
-#[must_use]
 pub fn growth(before: u64) -> f64 {
     (resident() as f64 - before as f64) / MB
 }

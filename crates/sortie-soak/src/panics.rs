@@ -17,7 +17,6 @@ pub fn watch() {
 }
 
 /// Number of panics since [`watch`].
-#[must_use]
 pub fn count() -> u64 {
     COUNT.load(Ordering::SeqCst)
 }

@@ -34,7 +34,6 @@ pub struct Part {
 
 impl Part {
     /// A part on all devices, with one case and one operation per process. Parts replace what differs.
-    #[must_use]
     pub const fn new(
         name: &'static str,
         about: &'static str,
@@ -89,14 +88,12 @@ pub struct Task {
 
 impl Task {
     /// The options that repeat it, however long it takes.
-    #[must_use]
     pub fn options(&self) -> String {
         let quick = if self.quick { " --quick" } else { "" };
         format!("--device {} --seed {} --size {}{quick}", self.device, self.seed, self.size)
     }
 
     /// The random numbers of this task.
-    #[must_use]
     pub fn random(&self) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.seed)
     }
@@ -107,7 +104,6 @@ impl Task {
     }
 
     /// Whether its time is up.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.time.is_some_and(|time| self.began.elapsed().as_secs_f64() > time)
     }

@@ -85,13 +85,11 @@ impl Report {
     }
 
     /// Operations so far.
-    #[must_use]
     pub fn operations(&self) -> u64 {
         self.operations
     }
 
     /// Number of faults so far.
-    #[must_use]
     pub fn faults(&self) -> u64 {
         self.faults
     }
@@ -115,7 +113,6 @@ impl Report {
 }
 
 /// The monotonic clock in nanoseconds, the same in all processes.
-#[must_use]
 pub fn monotonic() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()

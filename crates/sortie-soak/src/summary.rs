@@ -12,7 +12,6 @@ pub struct Summary<'a>(pub &'a [Outcome]);
 
 impl Summary<'_> {
     /// Whether nothing failed.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.0.iter().all(|outcome| outcome.failed == 0)
     }

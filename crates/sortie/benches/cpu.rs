@@ -20,134 +20,26 @@ use sortie_bench::{Args, Case, Contender, Outcome, Report, Rounds};
 const MEGA: usize = 1 << 20;
 const SIDE: usize = 512;
 
-const RELU: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<f32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<f32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x >= arrayLength(&x) { return; }
-        y[id.x] = max(x[id.x], 0.0);
-    }";
+const RELU: &str = include_str!("kernels/relu.wgsl");
 
 /// Six elementwise operations in one kernel.
-const CHAIN: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<f32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<f32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x >= arrayLength(&x) { return; }
-        var v = x[id.x] * 2.0;
-        v = v + 1.0;
-        v = max(v, 0.0);
-        v = tanh(v);
-        v = exp(-v);
-        y[id.x] = v * 0.5;
-    }";
+const CHAIN: &str = include_str!("kernels/chain.wgsl");
 
-const NAIVE: &str = "
-    struct Size { m: u32, k: u32, n: u32 }
-    @group(0) @binding(0) var<uniform> size: Size;
-    @group(0) @binding(1) var<storage, read> a: array<f32>;
-    @group(0) @binding(2) var<storage, read> b: array<f32>;
-    @group(0) @binding(3) var<storage, read_write> c: array<f32>;
-    @compute @workgroup_size(16, 16) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x >= size.n || id.y >= size.m { return; }
-        var sum = 0.0;
-        for (var i = 0u; i < size.k; i++) { sum += a[id.y * size.k + i] * b[i * size.n + id.x]; }
-        c[id.y * size.n + id.x] = sum;
-    }";
+const NAIVE: &str = include_str!("kernels/naive.wgsl");
 
-const TILED: &str = "
-    struct Size { m: u32, k: u32, n: u32 }
-    @group(0) @binding(0) var<uniform> size: Size;
-    @group(0) @binding(1) var<storage, read> a: array<f32>;
-    @group(0) @binding(2) var<storage, read> b: array<f32>;
-    @group(0) @binding(3) var<storage, read_write> c: array<f32>;
-    var<workgroup> left: array<array<f32, 16>, 16>;
-    var<workgroup> right: array<array<f32, 16>, 16>;
-    @compute @workgroup_size(16, 16)
-    fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_id) at: vec3<u32>) {
-        var sum = 0.0;
-        for (var t = 0u; t < size.k; t += 16u) {
-            left[at.y][at.x] = a[id.y * size.k + t + at.x];
-            right[at.y][at.x] = b[(t + at.y) * size.n + id.x];
-            workgroupBarrier();
-            for (var i = 0u; i < 16u; i++) { sum += left[at.y][i] * right[i][at.x]; }
-            workgroupBarrier();
-        }
-        c[id.y * size.n + id.x] = sum;
-    }";
+const TILED: &str = include_str!("kernels/tiled.wgsl");
 
-const REDUCE: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<f32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<f32>;
-    var<workgroup> part: array<f32, 256>;
-    @compute @workgroup_size(256)
-    fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_id) at: vec3<u32>,
-            @builtin(workgroup_id) group: vec3<u32>) {
-        part[at.x] = x[id.x];
-        workgroupBarrier();
-        for (var half = 128u; half > 0u; half >>= 1u) {
-            if at.x < half { part[at.x] += part[at.x + half]; }
-            workgroupBarrier();
-        }
-        if at.x == 0u { y[group.x] = part[0]; }
-    }";
+const REDUCE: &str = include_str!("kernels/reduce.wgsl");
 
-const COLLATZ: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<u32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x >= arrayLength(&x) { return; }
-        var n = x[id.x];
-        var steps = 0u;
-        while n > 1u {
-            if n % 2u == 0u { n = n / 2u; } else { n = 3u * n + 1u; }
-            steps++;
-        }
-        y[id.x] = steps;
-    }";
+const COLLATZ: &str = include_str!("kernels/collatz.wgsl");
 
-const GATHER: &str = "
-    @group(0) @binding(0) var<storage, read> index: array<u32>;
-    @group(0) @binding(1) var<storage, read> x: array<f32>;
-    @group(0) @binding(2) var<storage, read_write> y: array<f32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x >= arrayLength(&index) { return; }
-        y[id.x] = x[index[id.x]];
-    }";
+const GATHER: &str = include_str!("kernels/gather.wgsl");
 
 /// A step of the heat equation on a square, in groups of 16×16: a shape that suits GPUs.
-const STENCIL: &str = "
-    const SIDE = 1024u;
-    @group(0) @binding(0) var<storage, read> old: array<f32>;
-    @group(0) @binding(1) var<storage, read_write> next: array<f32>;
-    @compute @workgroup_size(16, 16) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x >= SIDE || id.y >= SIDE { return; }
-        let row = id.y * SIDE;
-        let sides = old[row + max(id.x, 1u) - 1u] + old[row + min(id.x + 1u, SIDE - 1u)];
-        let ends = old[(max(id.y, 1u) - 1u) * SIDE + id.x] + old[min(id.y + 1u, SIDE - 1u) * SIDE + id.x];
-        next[row + id.x] = old[row + id.x] + 0.2 * (sides + ends - 4.0 * old[row + id.x]);
-    }";
+const STENCIL: &str = include_str!("kernels/stencil.wgsl");
 
 /// Prefix sums of blocks of 256, in workgroup memory.
-const SCAN: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<u32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-    var<workgroup> sums: array<u32, 256>;
-    @compute @workgroup_size(256)
-    fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-        var sum = x[id.x];
-        sums[lane] = sum;
-        workgroupBarrier();
-        for (var distance = 1u; distance < 256u; distance *= 2u) {
-            var below = 0u;
-            if lane >= distance { below = sums[lane - distance]; }
-            workgroupBarrier();
-            sum += below;
-            sums[lane] = sum;
-            workgroupBarrier();
-        }
-        y[id.x] = sum;
-    }";
+const SCAN: &str = include_str!("kernels/scan.wgsl");
 
 fn stencil_in_rust(inputs: &[Vec<u32>], next: &mut [u32]) {
     let (old, side) = (&inputs[0], 2 * SIDE);

@@ -12,13 +12,7 @@ use std::time::{Duration, Instant};
 use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, device::DeviceKind, policy::Split};
 use sortie_bench::{Args, Case, Contender, Outcome, Report, Rounds};
 
-const MIX: &str = "
-    var<immediate> by: u32;
-    @group(0) @binding(0) var<storage, read> x: array<u32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x < arrayLength(&x) { y[id.x] = 3u * x[id.x] + by; }
-    }";
+const MIX: &str = include_str!("kernels/mix_immediate.wgsl");
 
 const ITEMS: usize = 256;
 const BUDGET: Duration = Duration::from_millis(20);

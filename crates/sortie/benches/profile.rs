@@ -16,12 +16,7 @@ use sortie::{
 };
 use sortie_bench::{Args, Case, Contender, Outcome, Report, Rounds};
 
-const MIX: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<f32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<f32>;
-    @compute @workgroup_size(64) fn mix_in(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x < arrayLength(&x) { y[id.x] = 0.5 * x[id.x] + 1.0; }
-    }";
+const MIX: &str = include_str!("kernels/mix.wgsl");
 
 /// Name, elements of a dispatch, dispatches.
 const CASES: [(&str, usize, usize); 2] = [("large", 1 << 20, 16), ("small", 1024, 1000)];

@@ -12,6 +12,9 @@ use std::{fmt, panic::Location, sync::Arc};
 
 pub(crate) use self::text::printable;
 
+/// The line of the caller's source that recorded an op or made a call.
+pub(crate) type CallSite = &'static Location<'static>;
+
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -42,7 +45,7 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     op: Option<OpName>,
-    location: Option<&'static Location<'static>>,
+    location: Option<CallSite>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
     /// All mistakes of a refused batch, this one first; empty if there is only one.
     mistakes: Vec<Error>,
@@ -135,34 +138,21 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// The kind of the failure.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        self.0.kind
-    }
+    getters! { self:
+        /// The kind of the failure.
+        kind: ErrorKind = self.0.kind;
 
-    /// The line of the caller's source that recorded the op or made the call, if known.
-    #[must_use]
-    pub fn location(&self) -> Option<&'static Location<'static>> {
-        self.0.location
-    }
+        /// The line of the caller's source that recorded the op or made the call, if known.
+        location: Option<&'static Location<'static>> = self.0.location;
 
-    /// The number of the op in its batch, counted from 0, if the error belongs to one.
-    #[must_use]
-    pub fn op(&self) -> Option<usize> {
-        self.0.op.as_ref().map(|op| op.index)
-    }
+        /// The number of the op in its batch, counted from 0, if the error belongs to one.
+        op: Option<usize> = self.0.op.as_ref().map(|op| op.index);
 
-    /// The label of the op, if it has one.
-    #[must_use]
-    pub fn label(&self) -> Option<&str> {
-        self.0.op.as_ref().map(|op| op.label.as_str()).filter(|label| !label.is_empty())
-    }
+        /// The label of the op, if it has one.
+        label: Option<&str> = self.0.op.as_ref().map(|op| op.label.as_str()).filter(|label| !label.is_empty());
 
-    /// All mistakes of a refused batch in recording order; for any other error just itself.
-    #[must_use]
-    pub fn mistakes(&self) -> &[Error] {
-        if self.0.mistakes.is_empty() { std::slice::from_ref(self) } else { &self.0.mistakes }
+        /// All mistakes of a refused batch in recording order; for any other error just itself.
+        mistakes: &[Error] = if self.0.mistakes.is_empty() { std::slice::from_ref(self) } else { &self.0.mistakes };
     }
 
     /// For a [`DeviceJob`](crate::batcher::DeviceJob): an input that it does not accept, and why.
@@ -205,7 +195,7 @@ impl Error {
         })
     }
 
-    pub(crate) fn at(self, location: &'static Location<'static>) -> Self {
+    pub(crate) fn at(self, location: CallSite) -> Self {
         self.with(|inner| inner.location = Some(location))
     }
 

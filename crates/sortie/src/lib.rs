@@ -99,6 +99,8 @@
 #[doc(no_inline)]
 pub use {bytemuck, half, sortie_batcher, wgpu};
 
+#[macro_use]
+mod accessors;
 mod backend;
 pub mod batch;
 pub mod batcher;

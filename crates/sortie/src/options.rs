@@ -109,18 +109,6 @@ pub struct DeviceOptions {
     pub check_generated: bool,
 }
 
-/// Setters that take and return the options, one per field.
-macro_rules! setters {
-    ($($with:ident: $field:ident: $type:ty = $value:expr;)*) => {$(
-        #[doc = concat!("Sets [`", stringify!($field), "`](Self::", stringify!($field), ").")]
-        #[must_use]
-        pub fn $with(mut self, $field: $type) -> Self {
-            self.$field = $value;
-            self
-        }
-    )*};
-}
-
 impl DeviceOptions {
     setters! {
         with_device: device: impl Into<String> = Some(device.into());

@@ -20,11 +20,8 @@ impl Builder<'_, '_> {
     /// The input that reads a value; reused for the same value.
     fn input(&mut self, value: &TensorRef) -> usize {
         let range = (value.slot, value.start..value.end());
-        let known = self
-            .reads
-            .iter()
-            .zip(&self.ports)
-            .position(|(read, port)| *read == range && *port == ProgramBuffer::of(value));
+        let mut known = self.reads.iter().zip(&self.ports);
+        let known = known.position(|(read, port)| *read == range && *port == ProgramBuffer::of(value));
         known.unwrap_or_else(|| self.fresh(value))
     }
 

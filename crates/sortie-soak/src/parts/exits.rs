@@ -29,12 +29,7 @@ pub(crate) const PART: Part = Part {
 };
 
 /// Ends only with the process.
-const ENDLESS: &str = "
-    @group(0) @binding(0) var<storage, read_write> x: array<atomic<u32>>;
-    @compute @workgroup_size(1) fn main() {
-        loop { if atomicLoad(&x[0]) == 1u { break; } }
-    }
-";
+const ENDLESS: &str = include_str!("../../kernels/endless.wgsl");
 
 /// What other threads do when the process exits.
 const SCENES: &[(&str, Scene)] = &[

@@ -71,13 +71,7 @@ const MAX_OUTPUT_BYTES: usize = 16 << 10;
 /// Contents of a file that no command may write to.
 const VICTIM: &str = "not yours\n";
 
-const KERNEL: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<f32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<f32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x < arrayLength(&y) { y[id.x] = 2.0 * x[id.x]; }
-    }
-";
+const KERNEL: &str = include_str!("../../kernels/double.wgsl");
 
 fn run(task: &Task, report: &mut Report) -> sortie::Result<()> {
     let (name, place) = PLACES[task.seed as usize % PLACES.len()];

@@ -149,8 +149,8 @@ fn lose(device: &Device, random: &mut Rng, tally: &mut Tally, report: &mut Repor
     )?;
     let destroyed = AtomicBool::new(false);
     let kinds = thread::scope(|scope| {
-        let stream = scope.spawn(|| stream(device, &rows, &destroyed));
-        let user = scope.spawn(|| user(device, &destroyed));
+        let stream = scope.spawn(|| until_lost(&destroyed, || stream(device, &rows)));
+        let user = scope.spawn(|| until_lost(&destroyed, || user(device)));
         in_flight.calls.extend((0..24).map(|call| batcher.call(vec![call; 256]).send()));
         let filled = match random.u8(..4) {
             0 => Ok(()),
@@ -252,32 +252,8 @@ fn live_batches(device: &Device, slow: &Kernel, random: &mut Rng, in_flight: &mu
     Ok(())
 }
 
-/// Runs until the device is lost. Returns the error that it ends with.
-fn stream(device: &Device, rows: &Kernel, destroyed: &AtomicBool) -> Error {
-    loop {
-        let took = |_: &[u32]| Ok::<(), std::io::Error>(());
-        let stream = Stream::<u32, u32>::kernel(device, rows).window(4096);
-        let outcome = stream.run(Source::items(0..1 << 20), Sink::each(took));
-        if let Err(error) = outcome {
-            return error;
-        }
-        if destroyed.load(Ordering::SeqCst) {
-            thread::yield_now();
-        }
-    }
-}
-
-/// A thread that makes buffers, kernels, replays and batches until one of them fails.
-fn user(device: &Device, destroyed: &AtomicBool) -> Error {
-    let once = || -> Result<()> {
-        let kernel = device.kernel(SLOW)?;
-        let x = device.upload(&[1_u32; 1024])?;
-        let batch = device.batch();
-        batch.dispatch(&kernel, &[&x], Grid::items(1024));
-        batch.freeze()?.run().submit()?;
-        x.write(&[2; 1024])?;
-        x.download().map(drop)
-    };
+/// Runs `once` until the device is lost. Returns the error that it ends with.
+fn until_lost(destroyed: &AtomicBool, once: impl Fn() -> Result<()>) -> Error {
     loop {
         if let Err(error) = once() {
             return error;
@@ -286,6 +262,23 @@ fn user(device: &Device, destroyed: &AtomicBool) -> Error {
             thread::yield_now();
         }
     }
+}
+
+fn stream(device: &Device, rows: &Kernel) -> Result<()> {
+    let took = |_: &[u32]| Ok::<(), std::io::Error>(());
+    let stream = Stream::<u32, u32>::kernel(device, rows).window(4096);
+    stream.run(Source::items(0..1 << 20), Sink::each(took)).map(drop)
+}
+
+/// Makes buffers, kernels, replays and batches.
+fn user(device: &Device) -> Result<()> {
+    let kernel = device.kernel(SLOW)?;
+    let x = device.upload(&[1_u32; 1024])?;
+    let batch = device.batch();
+    batch.dispatch(&kernel, &[&x], Grid::items(1024));
+    batch.freeze()?.run().submit()?;
+    x.write(&[2; 1024])?;
+    x.download().map(drop)
 }
 
 /// Waits for everything, and checks how it ends and when.

@@ -32,7 +32,6 @@ pub const ALL: &[Part] = &[
 ];
 
 /// The part of this name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Part> {
     ALL.iter().find(|part| part.name == name)
 }

@@ -74,7 +74,7 @@ pub(crate) fn mutated(source: &str, others: &[String], random: &mut Rng) -> Stri
     if random.u8(..4) == 0 {
         return bytes_changed(source, random);
     }
-    let mut tokens: Vec<&str> = tokens(source);
+    let (mut tokens, spice): (Vec<&str>, Vec<&str>) = (tokens(source), SPICE.lines().collect());
     for _ in 0..random.usize(1..6) {
         if tokens.is_empty() {
             break;
@@ -87,7 +87,7 @@ pub(crate) fn mutated(source: &str, others: &[String], random: &mut Rng) -> Stri
                 let other = random.usize(..tokens.len());
                 tokens.swap(at, other);
             }
-            3 => tokens[at] = SPICE[random.usize(..SPICE.len())],
+            3 => tokens[at] = spice[random.usize(..spice.len())],
             4 => {
                 // A stretch again.
                 let end = (at + random.usize(1..30)).min(tokens.len());
@@ -106,39 +106,8 @@ pub(crate) fn mutated(source: &str, others: &[String], random: &mut Rng) -> Stri
     tokens.concat()
 }
 
-/// Words that are at the edge of what is allowed.
-const SPICE: &[&str] = &[
-    "0",
-    "-1",
-    "4294967295u",
-    "4294967296",
-    "0x7fffffffi",
-    "1e38",
-    "1e-45",
-    "array<u32, 65536>",
-    "vec4<f32>",
-    "mat4x4<f32>",
-    "atomic<u32>",
-    "loop {",
-    "}",
-    "{",
-    "discard",
-    "workgroupBarrier();",
-    "const",
-    "override",
-    "var<workgroup>",
-    "ptr<function, u32>",
-    "@workgroup_size(1024, 1024, 64)",
-    "@binding(4294967295)",
-    "break;",
-    "return;",
-    "enable f16;",
-    "&",
-    "*",
-    ">>",
-    "u32",
-    "f16",
-];
+/// Lines of words that are at the edge of what is allowed.
+const SPICE: &str = include_str!("../../kernels/tokens.txt");
 
 fn bytes_changed(source: &str, random: &mut Rng) -> String {
     let mut bytes = source.as_bytes().to_vec();

@@ -4,27 +4,10 @@ use sortie::{Device, Error, Grid, Result};
 
 /// Advances every element by a linear congruential generator, 512 steps per dispatch. lavapipe stops an invocation after
 /// 65,535 iterations, so a long dispatch has many items, not many steps.
-pub(super) const SLOW: &str = "
-    @group(0) @binding(0) var<storage, read_write> x: array<u32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x >= arrayLength(&x) { return; }
-        var value = x[id.x];
-        for (var i = 0u; i < 512u; i++) { value = value * 1664525u + 1013904223u; }
-        x[id.x] = value;
-    }
-";
+pub(super) const SLOW: &str = include_str!("../../kernels/slow.wgsl");
 
 /// The same from one buffer to another, for streams and batchers.
-pub(super) const SLOW_ROWS: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<u32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x >= arrayLength(&y) { return; }
-        var value = x[id.x];
-        for (var i = 0u; i < 512u; i++) { value = value * 1664525u + 1013904223u; }
-        y[id.x] = value;
-    }
-";
+pub(super) const SLOW_ROWS: &str = include_str!("../../kernels/slow_rows.wgsl");
 
 /// What one dispatch makes of an element.
 pub(super) fn advanced(value: u32) -> u32 {

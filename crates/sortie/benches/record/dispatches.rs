@@ -8,14 +8,7 @@ pub(crate) const ITEMS: usize = 1024;
 pub(crate) const GROUP: usize = 64;
 
 /// y\[i\] = x\[i\] + 1.
-pub(crate) const STEP: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<u32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-    @compute @workgroup_size(64)
-    fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x < arrayLength(&x) { y[id.x] = x[id.x] + 1u; }
-    }
-";
+pub(crate) const STEP: &str = include_str!("step.wgsl");
 
 /// Dispatches of one kernel that reads one buffer and writes another.
 #[derive(Clone)]

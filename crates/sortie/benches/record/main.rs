@@ -40,15 +40,7 @@ use self::{
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-const ADD: &str = "
-    var<immediate> amount: vec4<u32>;
-    @group(0) @binding(0) var<storage, read> x: array<u32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-    @compute @workgroup_size(64)
-    fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x < arrayLength(&x) { y[id.x] = x[id.x] + amount.x; }
-    }
-";
+const ADD: &str = include_str!("add.wgsl");
 
 /// The chain, and the same with immediates for each op, for each op and run, and with data.
 fn cases() -> [(&'static str, Dispatches); 4] {

@@ -10,7 +10,7 @@ pub(crate) mod interpret;
 pub(crate) mod vulkan;
 pub(crate) mod wgpu;
 
-use std::{io, panic::Location, path::Path, sync::Arc, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use sortie_plan::{
     Caps,
@@ -18,7 +18,7 @@ use sortie_plan::{
 };
 
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     exit::Inside,
     info::DeviceInfo,
     kernel::{CompiledKernel, Interface, KernelCache},
@@ -54,7 +54,7 @@ pub(crate) trait Backend: Send + Sync {
         planned: &Arc<CachedPlan>,
         cuts: Arc<Cuts>,
         resources: Resources,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) -> Result<FrozenPlan>;
 
     /// Records a planned batch for the device, to be submitted again with the same buffers. `resources` are those that
@@ -66,18 +66,13 @@ pub(crate) trait Backend: Send + Sync {
         _cuts: Arc<Cuts>,
         _resources: Resources,
         _refreshes_params: bool,
-        _at: &'static Location<'static>,
+        _at: CallSite,
     ) -> Result<Option<FrozenPlan>> {
         Ok(None)
     }
 
     /// Rerecords a native replay with cuts from [`FrozenPlan::wanted`]. `None` if the backend has no native replays.
-    fn refreeze(
-        &self,
-        _frozen: &FrozenPlan,
-        _route: Arc<Cuts>,
-        _at: &'static Location<'static>,
-    ) -> Result<Option<FrozenPlan>> {
+    fn refreeze(&self, _frozen: &FrozenPlan, _route: Arc<Cuts>, _at: CallSite) -> Result<Option<FrozenPlan>> {
         Ok(None)
     }
 

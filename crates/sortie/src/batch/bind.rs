@@ -1,6 +1,6 @@
 //! Types that can be bound, copied, written and read: buffers, slices of them, and slots of the batch.
 
-use std::{fmt, marker::PhantomData, ops::RangeBounds, sync::Arc};
+use std::{marker::PhantomData, ops::RangeBounds, sync::Arc};
 
 use bytemuck::Pod;
 
@@ -98,7 +98,7 @@ pub(super) enum TargetKind<'a> {
 impl<T: Pod> Bind for Buffer<T> {
     fn place(&self) -> BindTarget<'_> {
         BindTarget {
-            of: of(self.memory()),
+            of: of(&self.memory),
             elements: ElementRange::whole::<T>(self.len()),
             numbers: HostNumbers::of::<T>(),
             name: None,
@@ -108,13 +108,13 @@ impl<T: Pod> Bind for Buffer<T> {
 
 impl<T: Pod> Bind for Slice<'_, T> {
     fn place(&self) -> BindTarget<'_> {
-        BindTarget { of: of(self.memory()), elements: self.elements(), numbers: HostNumbers::of::<T>(), name: None }
+        BindTarget { of: of(self.memory), elements: self.elements(), numbers: HostNumbers::of::<T>(), name: None }
     }
 }
 
 #[inline]
 fn of(memory: &BufferMemory) -> TargetKind<'_> {
-    TargetKind::Block { block: memory.block(), device: memory.device_id() }
+    TargetKind::Block { block: memory.block.as_ref(), device: memory.device }
 }
 
 impl<T: Pod> Typed for Buffer<T> {
@@ -202,6 +202,8 @@ impl<B: Typed + ?Sized> Typed for &B {
 /// assert_eq!((kept.wait()?, x.download()?), (vec![1, 2, 3], vec![0, 0, 0]));
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Slot<{}>#{index}[{}]", std::any::type_name::<T>(), self.len())]
 pub struct Slot<T> {
     batch: u64,
     index: u32,
@@ -244,16 +246,12 @@ impl<T: Pod> Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// Number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.range.end.saturating_sub(self.range.start)
-    }
+    getters! { self:
+        /// Number of elements.
+        len: usize = self.range.end.saturating_sub(self.range.start);
 
-    /// Whether it has no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        /// Whether it has no elements.
+        is_empty: bool = self.len() == 0;
     }
 }
 
@@ -275,9 +273,3 @@ impl<T> Clone for Slot<T> {
 }
 
 impl<T> Copy for Slot<T> {}
-
-impl<T> fmt::Debug for Slot<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slot<{}>#{}[{}]", std::any::type_name::<T>(), self.index, self.len())
-    }
-}

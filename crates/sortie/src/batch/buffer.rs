@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use super::Batch;
 use crate::{
     device::{Buffer, Device, Slice},
-    error::Result,
+    error::{CallSite, Result},
     finish::{Completion, Reading},
 };
 
@@ -114,8 +114,8 @@ impl<T: Pod> Slice<'_, T> {
     }
 
     /// Submits a batch of one op without waiting for it: later operations on the memory are ordered behind it.
-    fn submit_one(&self, here: &'static Location<'static>, record: impl FnOnce(&Batch)) -> Result<()> {
-        let batch = Batch::new(self.memory().core().clone());
+    fn submit_one(&self, here: CallSite, record: impl FnOnce(&Batch)) -> Result<()> {
+        let batch = Batch::new(self.memory.core.clone());
         record(&batch);
         batch.submit_async().map(drop).map_err(|error| error.at(here))
     }
@@ -159,7 +159,7 @@ impl<T: Pod> Slice<'_, T> {
 
     /// A batch that reads it; `None` for a buffer without elements.
     fn recorded(&self) -> Option<(Batch, Reading<T>)> {
-        let batch = Batch::new(self.memory().block().map(|_| self.memory().core().clone())?);
+        let batch = Batch::new(self.memory.block.as_ref().map(|_| self.memory.core.clone())?);
         let reading = batch.read(*self);
         Some((batch, reading))
     }

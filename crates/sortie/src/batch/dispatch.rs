@@ -14,7 +14,7 @@ use super::{
     transfer::foreign,
 };
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     info::Limits,
     kernel::{Binding, BindingKind, HostType, Interface, Kernel},
     memory::{ElementRange, Usage},
@@ -39,6 +39,8 @@ use crate::{
 /// assert_eq!(x.download()?, [10.0, 20.0, 30.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Dispatch {{ op: {op}, .. }}")]
 pub struct Dispatch<'a> {
     batch: &'a Batch,
     /// Its index in the recording.
@@ -87,13 +89,7 @@ impl Batch {
         self.dispatch_at(kernel, bindings, &grid.into(), Location::caller())
     }
 
-    fn dispatch_at(
-        &self,
-        kernel: &Kernel,
-        bindings: &[&dyn Bind],
-        grid: &Grid<'_>,
-        at: &'static Location<'static>,
-    ) -> Dispatch<'_> {
+    fn dispatch_at(&self, kernel: &Kernel, bindings: &[&dyn Bind], grid: &Grid<'_>, at: CallSite) -> Dispatch<'_> {
         let mut recorder = self.op_recorder();
         match recorder.dispatch(kernel, bindings, grid, at) {
             Ok(op) => {
@@ -113,14 +109,8 @@ impl Batch {
 
 impl OpRecorder<'_> {
     #[inline]
-    fn dispatch(
-        &mut self,
-        kernel: &Kernel,
-        bindings: &[&dyn Bind],
-        grid: &Grid<'_>,
-        at: &'static Location<'static>,
-    ) -> Result<usize> {
-        if kernel.device_id() != self.core.id() {
+    fn dispatch(&mut self, kernel: &Kernel, bindings: &[&dyn Bind], grid: &Grid<'_>, at: CallSite) -> Result<usize> {
+        if kernel.device_id() != self.core.id {
             return Err(foreign("the kernel", "device"));
         }
         let interface = kernel.interface();
@@ -189,7 +179,7 @@ impl OpRecorder<'_> {
         kernel: &Kernel,
         bindings: &[&dyn Bind],
         grid: &Grid<'_>,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) -> Result<usize> {
         let ordered = by_name(kernel, bindings)?;
         let ordered: SmallVec<[&dyn Bind; 8]> = ordered.iter().map(|bound| bound as &dyn Bind).collect();
@@ -219,7 +209,7 @@ impl OpRecorder<'_> {
     #[inline]
     fn slot(&mut self, of: TargetKind<'_>, takes: &Binding) -> Option<SlotId> {
         match of {
-            TargetKind::Block { block: Some(block), device } if device == self.core.id() => {
+            TargetKind::Block { block: Some(block), device } if device == self.core.id => {
                 block.allows(needed(takes)).then(|| self.recorder.slot(block))
             }
             TargetKind::Slot { batch, index } if batch == self.batch => Some(SlotId(index)),
@@ -442,11 +432,5 @@ impl Dispatch<'_> {
     pub fn label(self, label: &str) -> Self {
         self.batch.recorder().resources.names.label(self.op, label);
         self
-    }
-}
-
-impl std::fmt::Debug for Dispatch<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Dispatch").field("op", &self.op).finish_non_exhaustive()
     }
 }

@@ -68,7 +68,7 @@ impl Batch {
 }
 
 fn check(core: &DeviceCore, recorder: &mut Recorder) -> Result<()> {
-    if !core.backend().is_borrowed() {
+    if !core.backend.is_borrowed() {
         let message =
             "encode: only a device from Device::from_wgpu shares its encoders with an application; use submit";
         return Err(Error::new(ErrorKind::Unsupported, message));

@@ -6,7 +6,7 @@ use sortie_plan::{Constant, OpKind, SlotId, Span};
 
 use super::{Batch, Slot, Typed};
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     memory::Block,
     plan::FrozenPlan,
     policy::Split,
@@ -44,7 +44,7 @@ impl Batch {
     }
 
     /// Plans it, compiles its kernels and allocates its memory permanently. Also returns how its runs are split.
-    pub(crate) fn frozen(self, here: &'static Location<'static>) -> Result<(FrozenPlan, Split)> {
+    pub(crate) fn frozen(self, here: CallSite) -> Result<(FrozenPlan, Split)> {
         let mut state = self.state.take();
         let mut recorder = state.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         if state.readback.is_some() {
@@ -57,9 +57,9 @@ impl Batch {
             return Err(error);
         }
         let core = self.core.clone();
-        let _inside = core.enter();
+        let _inside = core.backend.enter();
         let outcome = Error::all(recorder.mistakes()).map_or(Ok(()), Err).and_then(|()| {
-            core.lost().check()?;
+            core.lost.check()?;
             let constants = recorder.recording.take_constants();
             let planned = core.plan(&recorder.recording)?.plan.clone();
             let cuts = state.cuts(&core, &planned, &recorder.resources);
@@ -69,8 +69,8 @@ impl Batch {
             for Constant { slot, data } in constants {
                 let bytes = &resources.uploads[data.range()];
                 let raw = core.take_memory(bytes.len() as u64, None)?;
-                let block = Block::owned(core.pool().clone(), raw, bytes.len() as u64);
-                core.backend().upload(&block, bytes)?;
+                let block = Block::owned(core.pool.clone(), raw, bytes.len() as u64);
+                core.backend.upload(&block, bytes)?;
                 resources.blocks[slot.0 as usize] = Some(block);
             }
             if !planned.recording.ops.iter().any(|op| matches!(op.kind, OpKind::Write { data } if data != Span::EMPTY))
@@ -79,15 +79,15 @@ impl Batch {
             }
             for port in planned.recording.inputs.iter().chain(planned.recording.outputs.iter()) {
                 let raw = core.take_memory(port.bytes.max(4), None)?;
-                resources.blocks[port.slot.0 as usize] = Some(Block::owned(core.pool().clone(), raw, port.bytes));
+                resources.blocks[port.slot.0 as usize] = Some(Block::owned(core.pool.clone(), raw, port.bytes));
             }
-            core.backend().freeze(&planned, cuts, resources, here)
+            core.backend.freeze(&planned, cuts, resources, here)
         });
         recorder.give_back();
         let frozen = outcome.map_err(|error| match error.location() {
             Some(_) => error,
-            None => core.explain(error).at(here),
+            None => core.backend.explain(error).at(here),
         })?;
-        Ok((frozen, state.split.unwrap_or(core.policy().split)))
+        Ok((frozen, state.split.unwrap_or(core.policy.split)))
     }
 }

@@ -124,34 +124,23 @@ mod sealed {
     }
     count!(usize, isize, u16, u32, u64, i32, i64);
 
-    impl<A: Count, B: Count> Extent for (A, B) {
-        fn extent(self) -> Result<[u64; 3], i64> {
-            Ok([self.0.count()?, self.1.count()?, 1])
-        }
+    macro_rules! extents {
+        ($(<$($count:ident),+> $extent:ty: |$of:ident| $x:expr, $y:expr, $z:expr;)*) => {$(
+            impl<$($count: Count),+> Extent for $extent {
+                fn extent(self) -> Result<[u64; 3], i64> {
+                    let $of = self;
+                    Ok([$x.count()?, $y.count()?, $z.count()?])
+                }
+            }
+        )*};
     }
 
-    impl<A: Count, B: Count, C: Count> Extent for (A, B, C) {
-        fn extent(self) -> Result<[u64; 3], i64> {
-            Ok([self.0.count()?, self.1.count()?, self.2.count()?])
-        }
-    }
-
-    impl<C: Count> Extent for [C; 1] {
-        fn extent(self) -> Result<[u64; 3], i64> {
-            Ok([self[0].count()?, 1, 1])
-        }
-    }
-
-    impl<C: Count> Extent for [C; 2] {
-        fn extent(self) -> Result<[u64; 3], i64> {
-            Ok([self[0].count()?, self[1].count()?, 1])
-        }
-    }
-
-    impl<C: Count> Extent for [C; 3] {
-        fn extent(self) -> Result<[u64; 3], i64> {
-            Ok([self[0].count()?, self[1].count()?, self[2].count()?])
-        }
+    extents! {
+        <A, B> (A, B): |of| of.0, of.1, 1_u32;
+        <A, B, C> (A, B, C): |of| of.0, of.1, of.2;
+        <C> [C; 1]: |of| of[0], 1_u32, 1_u32;
+        <C> [C; 2]: |of| of[0], of[1], 1_u32;
+        <C> [C; 3]: |of| of[0], of[1], of[2];
     }
 }
 

@@ -18,7 +18,6 @@ mod transfer;
 
 use std::{
     cell::{RefCell, RefMut},
-    fmt,
     panic::Location,
     sync::{
         Arc,
@@ -43,7 +42,7 @@ use crate::{
     backend::Backend,
     clock::Instant,
     device::{Device, DeviceCore},
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     finish::{BatchReadback, Completion, Reading, Ticket},
     launch::{self, Launch, Profiled, RunSource},
     plan::{BatchRun, CachedPlan, Cuts, KnownBatch, Resources},
@@ -83,9 +82,11 @@ use crate::{
 ///
 /// Recording goes through `&Batch`, so that tensors can borrow their batch. A batch is `Send` but not `Sync`: one thread
 /// records it.
+#[derive(derive_more::Debug)]
+#[debug("Batch {{ ops: {}, slots: {}, .. }}", self.num_ops(), self.num_slots())]
 pub struct Batch {
-    core: Arc<DeviceCore>,
-    id: u64,
+    pub(crate) core: Arc<DeviceCore>,
+    pub(crate) id: u64,
     state: RefCell<BatchState>,
 }
 
@@ -117,7 +118,7 @@ impl Device {
     /// Begins a batch.
     #[must_use]
     pub fn batch(&self) -> Batch {
-        Batch::new(self.core().clone())
+        Batch::new(self.core.clone())
     }
 }
 
@@ -126,7 +127,7 @@ impl Batch {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let state = BatchState { recorder: Some(Recorder::take()), ..BatchState::default() };
         let batch = Self { core, id: NEXT.fetch_add(1, Ordering::Relaxed), state: RefCell::new(state) };
-        if batch.core.notes().is_on() {
+        if batch.core.notes.is_on() {
             batch.logged();
         }
         batch
@@ -327,7 +328,7 @@ impl Batch {
     }
 
     /// Checks, plans and launches. An error is also returned by the readings.
-    fn launch(self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
+    fn launch(self, at: CallSite, wait: bool) -> Result<Arc<Completion>> {
         self.start(at, wait, |_, _| Ok(()), |backend, launch| backend.launch(launch), true)
     }
 
@@ -335,17 +336,17 @@ impl Batch {
     /// recording of the batch may run instead.
     fn start(
         self,
-        at: &'static Location<'static>,
+        at: CallSite,
         wait: bool,
         check: impl FnOnce(&DeviceCore, &mut Recorder) -> Result<()>,
         run: impl FnOnce(&dyn Backend, Launch<'_>) -> Result<()>,
         resubmits: bool,
     ) -> Result<Arc<Completion>> {
         let core = self.core.clone();
-        let _inside = core.enter();
+        let _inside = core.backend.enter();
         let completion = self.completion();
         let mut state = self.state.take();
-        if state.log.is_none() && core.notes().is_on() {
+        if state.log.is_none() && core.notes.is_on() {
             // The batch began before the device was watched, so its recording time is unknown.
             state.log = Some(Arc::new(Log::new()));
         }
@@ -362,9 +363,9 @@ impl Batch {
                     false => None,
                 };
                 // The recording may have other cuts that fit as well.
-                let cuts = recorded.as_ref().map_or_else(|| cuts.clone(), |recorded| recorded.recorded_cuts().clone());
+                let cuts = recorded.as_ref().map_or_else(|| cuts.clone(), |recorded| recorded.cuts.clone());
                 run(
-                    core.backend(),
+                    &*core.backend,
                     Launch {
                         planned: cuts.planned(&known.plan),
                         cuts: &cuts,
@@ -373,8 +374,8 @@ impl Batch {
                         readback: state.readback.as_ref(),
                         profiled: state.log.as_ref().map(|log| Profiled {
                             log,
-                            watchers: core.notes().watchers(),
-                            device: core.info(),
+                            watchers: core.notes.watchers(),
+                            device: &core.info,
                         }),
                         at,
                         wait,
@@ -382,8 +383,9 @@ impl Batch {
                 )
             }
             Err(error) => {
-                let error = launch::attribute(error, &recorder.resources.blocks, |error| core.explain(error), at);
-                Err(launch::refuse(error, &completion, core.counters()))
+                let error =
+                    launch::attribute(error, &recorder.resources.blocks, |error| core.backend.explain(error), at);
+                Err(launch::refuse(error, &completion, &core.counters))
             }
         };
         recorder.give_back();
@@ -398,7 +400,7 @@ impl Batch {
     }
 
     /// Records an op, or the mistake in its place.
-    fn record_op(&self, at: &'static Location<'static>, record: impl FnOnce(&mut OpRecorder<'_>) -> Result<()>) {
+    fn record_op(&self, at: CallSite, record: impl FnOnce(&mut OpRecorder<'_>) -> Result<()>) {
         let mut recorder = self.op_recorder();
         if let Err(error) = record(&mut recorder) {
             recorder.recorder.refuse(error, at);
@@ -452,10 +454,10 @@ impl BatchState {
             let message = "this batch has inputs or outputs: `freeze` it, and submit runs of the replay";
             return Err(Error::new(ErrorKind::Bindings, message));
         }
-        core.lost().check()?;
+        core.lost.check()?;
         let log = self.log.as_deref();
         if let Some(log) = log {
-            log.stage(StageKind::Record, 0, log.zero(), Instant::now());
+            log.stage(StageKind::Record, 0, log.zero, Instant::now());
         }
         let planned = Log::time(log, StageKind::Plan, || core.plan(&recorder.recording))?;
         let cuts = self.cuts(core, &planned.plan, &recorder.resources);
@@ -464,8 +466,8 @@ impl BatchState {
 
     /// The cuts of the plan.
     fn cuts(&self, core: &DeviceCore, planned: &CachedPlan, resources: &Resources) -> Arc<Cuts> {
-        let split = self.split.unwrap_or(core.policy().split);
-        planned.cuts(core.costs(), core.limits(), resources, split.rule(), core.abilities().divides)
+        let split = self.split.unwrap_or(core.policy.split);
+        planned.cuts(&core.costs, core.limits(), resources, split.rule(), core.abilities.divides)
     }
 }
 
@@ -479,11 +481,5 @@ impl Drop for Batch {
             }
             recorder.give_back();
         }
-    }
-}
-
-impl fmt::Debug for Batch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("ops", &self.num_ops()).field("slots", &self.num_slots()).finish_non_exhaustive()
     }
 }

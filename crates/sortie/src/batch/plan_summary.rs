@@ -31,46 +31,27 @@ pub struct PlanSummary {
 }
 
 impl PlanSummary {
-    /// Bytes of memory that live only in the batch: scratch and intermediate tensors.
-    #[must_use]
-    pub fn peak_bytes(&self) -> u64 {
-        self.peak_bytes
-    }
+    getters! { self:
+        /// Bytes of memory that live only in the batch: scratch and intermediate tensors.
+        peak_bytes: u64 = self.peak_bytes;
 
-    /// Dispatches, after fusion.
-    #[must_use]
-    pub fn dispatches(&self) -> usize {
-        self.dispatches
-    }
+        /// Dispatches, after fusion.
+        dispatches: usize = self.dispatches;
 
-    /// Compute passes.
-    #[must_use]
-    pub fn passes(&self) -> usize {
-        self.passes
-    }
+        /// Compute passes.
+        passes: usize = self.passes;
 
-    /// Submissions.
-    #[must_use]
-    pub fn submissions(&self) -> usize {
-        self.submissions
-    }
+        /// Submissions.
+        submissions: usize = self.submissions;
 
-    /// Estimated device time, from the measured times of earlier submissions; a guess for kernels that never ran.
-    #[must_use]
-    pub fn estimate(&self) -> Duration {
-        self.estimate
-    }
+        /// Estimated device time, from the measured times of earlier submissions; a guess for kernels that never ran.
+        estimate: Duration = self.estimate;
 
-    /// Estimated device time of the longest submission.
-    #[must_use]
-    pub fn longest(&self) -> Duration {
-        self.longest
-    }
+        /// Estimated device time of the longest submission.
+        longest: Duration = self.longest;
 
-    /// Distinct kernels.
-    #[must_use]
-    pub fn kernels(&self) -> usize {
-        self.kernels
+        /// Distinct kernels.
+        kernels: usize = self.kernels;
     }
 }
 
@@ -102,7 +83,7 @@ impl Batch {
         let cuts = state.cuts(&self.core, &planned, &recorder.resources);
         state.recorder = Some(recorder);
         drop(state);
-        let (planned, costs) = (cuts.planned(&planned), self.core.costs());
+        let (planned, costs) = (cuts.planned(&planned), &self.core.costs);
         let plan = &planned.plan;
         let native = |kernel| planned.tensors.as_ref().is_some_and(|tensors| tensors.is_native(kernel));
         let mut kernels = plan.pipelines.clone();

@@ -2,13 +2,13 @@
 //!
 //! Invariant: a spare recorder is empty. It holds no handles, only capacity.
 
-use std::{panic::Location, sync::Arc};
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use sortie_plan::{Access, KernelIndex, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind};
 
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     info::Limits,
     kernel::Kernel,
     memory::{Block, BufferId, MAX_SPARE_BYTES, MAX_SPARE_OPS, Spares},
@@ -25,7 +25,7 @@ pub(super) struct Recorder {
     /// Mistakes by op of the recording.
     mistakes: Vec<Mistake>,
     /// The outermost call of `Batch::record` that is running.
-    caller: Option<&'static Location<'static>>,
+    caller: Option<CallSite>,
     /// Dispatches whose kernel has immediates that are not set yet, in order.
     owed: Vec<u32>,
     /// Upper bound of the hidden parameters so far.
@@ -37,7 +37,7 @@ struct Mistake {
     op: usize,
     error: Error,
     /// The call of `Batch::record` that it was made in.
-    caller: Option<&'static Location<'static>>,
+    caller: Option<CallSite>,
 }
 
 /// Boxed, so that taking one moves a pointer.
@@ -70,13 +70,13 @@ impl Recorder {
 
     /// Appends an op whose accesses have been pushed. Returns its index in the recording.
     #[inline]
-    pub(super) fn push(&mut self, op: Op, at: &'static Location<'static>) -> usize {
+    pub(super) fn push(&mut self, op: Op, at: CallSite) -> usize {
         self.recording.push_op(op);
         self.resources.names.push(at)
     }
 
     /// Appends an op that does not count as one of the user's ops.
-    pub(super) fn push_further(&mut self, op: Op, at: &'static Location<'static>) {
+    pub(super) fn push_further(&mut self, op: Op, at: CallSite) {
         let op = self.push(op, at);
         self.resources.names.uncount(op);
     }
@@ -96,13 +96,13 @@ impl Recorder {
     }
 
     /// Appends a barrier or a split.
-    pub(super) fn push_fence(&mut self, kind: OpKind, at: &'static Location<'static>) {
+    pub(super) fn push_fence(&mut self, kind: OpKind, at: CallSite) {
         self.push_further(Op::bare(kind), at);
     }
 
     /// Records a mistake in place of an op that cannot be recorded.
     #[cold]
-    pub(super) fn refuse(&mut self, error: Error, at: &'static Location<'static>) -> usize {
+    pub(super) fn refuse(&mut self, error: Error, at: CallSite) -> usize {
         // Any op without effect works here: the batch does not run.
         let op = self.push(Op::bare(OpKind::Copy), at);
         self.mistake(op, error);
@@ -181,13 +181,13 @@ impl Recorder {
     }
 
     /// Mistakes name `caller` until [`Recorder::leave`], unless an outer call is running. Returns the outer call.
-    pub(super) fn enter(&mut self, caller: &'static Location<'static>) -> Option<&'static Location<'static>> {
+    pub(super) fn enter(&mut self, caller: CallSite) -> Option<CallSite> {
         let outer = self.caller;
         self.caller.get_or_insert(caller);
         outer
     }
 
-    pub(super) fn leave(&mut self, outer: Option<&'static Location<'static>>) {
+    pub(super) fn leave(&mut self, outer: Option<CallSite>) {
         self.caller = outer;
     }
 

@@ -1,25 +1,16 @@
 //! The parts of a batch that tensor operations use: memory and ops.
 
-use std::{panic::Location, sync::Arc};
+use std::panic::Location;
 
 use sortie_plan::{Mode, Op, OpKind, SlotId, Span, TensorOp};
 
 use super::{Batch, BindTarget};
 use crate::{
-    device::DeviceCore,
-    error::{Error, Result},
+    error::{CallSite, Error, Result},
     memory::Usage,
 };
 
 impl Batch {
-    pub(crate) fn core(&self) -> &Arc<DeviceCore> {
-        &self.core
-    }
-
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
     /// Maximum bytes of a tensor: a kernel binds the whole tensor.
     pub(crate) fn most_bytes(&self) -> u64 {
         let limits = self.core.limits();
@@ -42,7 +33,7 @@ impl Batch {
         start.is_multiple_of(u64::from(self.core.limits().slice_alignment))
     }
 
-    pub(crate) fn record_tensor(&self, tensor: TensorOp, scalars: &[u32], at: &'static Location<'static>) {
+    pub(crate) fn record_tensor(&self, tensor: TensorOp, scalars: &[u32], at: CallSite) {
         let mut recorder = self.recorder();
         let start = recorder.resources.immediates.len();
         recorder.resources.immediates.extend_from_slice(bytemuck::cast_slice(scalars));

@@ -9,7 +9,7 @@ use super::{
     bind::{BindTarget, TargetKind},
 };
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     finish::Reading,
     memory::{Usage, index},
 };
@@ -112,7 +112,7 @@ impl Batch {
 }
 
 impl OpRecorder<'_> {
-    fn copy(&mut self, from: &BindTarget<'_>, to: &BindTarget<'_>, at: &'static Location<'static>) -> Result<()> {
+    fn copy(&mut self, from: &BindTarget<'_>, to: &BindTarget<'_>, at: CallSite) -> Result<()> {
         if from.elements.exact() != to.elements.exact() && from.elements.fits() && to.elements.fits() {
             return Err(Error::new(
                 ErrorKind::Shape,
@@ -122,7 +122,7 @@ impl OpRecorder<'_> {
         let from = self.slot_range("the source of the copy", from, Usage::CopyFrom)?;
         let to = self.slot_range("the destination of the copy", to, Usage::CopyTo)?;
         match (from, to) {
-            (Some(from), Some(to)) if from.slot == to.slot && !self.core.abilities().copies_within => {
+            (Some(from), Some(to)) if from.slot == to.slot && !self.core.abilities.copies_within => {
                 // wgpu copies only between two different buffers.
                 let bytes = from.end - from.start;
                 let slot = self.recorder.scratch(bytes);
@@ -140,7 +140,7 @@ impl OpRecorder<'_> {
         Ok(())
     }
 
-    fn write(&mut self, to: &BindTarget<'_>, data: &[u8], at: &'static Location<'static>) -> Result<()> {
+    fn write(&mut self, to: &BindTarget<'_>, data: &[u8], at: CallSite) -> Result<()> {
         if data.len() as u64 != to.elements.exact() && to.elements.fits() {
             return Err(Error::new(
                 ErrorKind::Shape,
@@ -156,7 +156,7 @@ impl OpRecorder<'_> {
         Ok(())
     }
 
-    fn read(&mut self, from: &BindTarget<'_>, at: &'static Location<'static>) -> Result<u64> {
+    fn read(&mut self, from: &BindTarget<'_>, at: CallSite) -> Result<u64> {
         let Some(from) = self.slot_range("read", from, Usage::CopyFrom)? else {
             self.transfer(OpKind::Read { to: Span::EMPTY }, &[], at);
             return Ok(0);
@@ -175,8 +175,8 @@ impl OpRecorder<'_> {
 
     /// A fill is recorded as its pattern. If the device cannot write the pattern, the fill becomes a write of all
     /// bytes.
-    fn fill(&mut self, to: &BindTarget<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
-        let (zero, abilities) = (value.iter().all(|byte| *byte == 0), *self.core.abilities());
+    fn fill(&mut self, to: &BindTarget<'_>, value: &[u8], at: CallSite) -> Result<()> {
+        let (zero, abilities) = (value.iter().all(|byte| *byte == 0), self.core.abilities);
         let bytes = value.len() * repeats(value);
         let chunk = self.fill_chunk(bytes);
         let by_pattern = !zero && bytes <= abilities.fill_pattern_bytes && may_bind(to) && chunk > 0;
@@ -206,7 +206,7 @@ impl OpRecorder<'_> {
     fn fill_chunk(&self, pattern_bytes: usize) -> u64 {
         let caps = Caps {
             params_align: self.core.limits().slice_alignment,
-            fill_binding_bytes: self.core.abilities().fill_binding_bytes,
+            fill_binding_bytes: self.core.abilities.fill_binding_bytes,
             ..Caps::default()
         };
         caps.fill_chunk(u32::try_from(pattern_bytes).unwrap_or(u32::MAX))
@@ -244,7 +244,7 @@ impl OpRecorder<'_> {
         MAX_DATA_BYTES.min(self.core.limits().buffer_bytes)
     }
 
-    fn transfer(&mut self, kind: OpKind, accesses: &[Access], at: &'static Location<'static>) {
+    fn transfer(&mut self, kind: OpKind, accesses: &[Access], at: CallSite) {
         let op = self.op(kind, accesses);
         self.recorder.push(op, at);
     }
@@ -265,7 +265,7 @@ impl OpRecorder<'_> {
     ) -> Result<Option<SlotRange>> {
         let bytes = place.elements.bytes()?;
         let slot = match place.of {
-            TargetKind::Block { block, device } if device == self.core.id() => match block {
+            TargetKind::Block { block, device } if device == self.core.id => match block {
                 Some(block) if !bytes.is_empty() => {
                     if !block.allows(needed) {
                         return Err(unusable(what, needed));

@@ -5,20 +5,22 @@ use sortie_batcher::{Error as BatcherError, ErrorKind as BatcherErrorKind};
 
 use crate::error::{Error, ErrorKind};
 
+const EQUIVALENT: [(BatcherErrorKind, ErrorKind); 6] = [
+    (BatcherErrorKind::Canceled, ErrorKind::Canceled),
+    (BatcherErrorKind::Expired, ErrorKind::Expired),
+    (BatcherErrorKind::Overloaded, ErrorKind::Overloaded),
+    (BatcherErrorKind::JobPanicked, ErrorKind::JobPanicked),
+    (BatcherErrorKind::Input, ErrorKind::Input),
+    (BatcherErrorKind::Shape, ErrorKind::Shape),
+];
+
 impl From<BatcherError> for Error {
     fn from(error: BatcherError) -> Self {
         if let Some(own) = error.downcast_ref::<Error>() {
             return own.clone();
         }
-        let kind = match error.kind() {
-            BatcherErrorKind::Canceled => ErrorKind::Canceled,
-            BatcherErrorKind::Expired => ErrorKind::Expired,
-            BatcherErrorKind::Overloaded => ErrorKind::Overloaded,
-            BatcherErrorKind::JobPanicked => ErrorKind::JobPanicked,
-            BatcherErrorKind::Input => ErrorKind::Input,
-            BatcherErrorKind::Shape => ErrorKind::Shape,
-            _ => ErrorKind::Internal,
-        };
+        let kind = EQUIVALENT.iter().find(|(of_batcher, _)| *of_batcher == error.kind());
+        let kind = kind.map_or(ErrorKind::Internal, |(_, own)| *own);
         Self::new(kind, error.to_string()).caused_by(error)
     }
 }
@@ -29,15 +31,8 @@ impl From<Error> for BatcherError {
         if let Some(own) = source {
             return own.clone();
         }
-        let kind = match error.kind() {
-            ErrorKind::Canceled => BatcherErrorKind::Canceled,
-            ErrorKind::Expired => BatcherErrorKind::Expired,
-            ErrorKind::Overloaded => BatcherErrorKind::Overloaded,
-            ErrorKind::JobPanicked => BatcherErrorKind::JobPanicked,
-            ErrorKind::Input => BatcherErrorKind::Input,
-            ErrorKind::Shape => BatcherErrorKind::Shape,
-            _ => BatcherErrorKind::Other,
-        };
+        let kind = EQUIVALENT.iter().find(|(_, own)| *own == error.kind());
+        let kind = kind.map_or(BatcherErrorKind::Other, |(of_batcher, _)| *of_batcher);
         Self::new(kind, "a job on a device failed").with_source(error)
     }
 }

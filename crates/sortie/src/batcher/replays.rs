@@ -1,10 +1,10 @@
 //! Tensor operations over rows as a job that runs replays.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     device_job::{Answers, DeviceJob},
-    widths::Widths,
+    widths::{Widths, whole_rows},
 };
 use crate::{
     batch::Batch,
@@ -35,6 +35,8 @@ const MIN_ROWS: usize = 16;
 /// assert_eq!(batcher.call_blocking(vec![1.0, 2.0, 3.0])?, [4.0, 0.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("RowReplays {{ widths: {widths:?}, .. }}")]
 pub struct RowReplays<T: Element, U: Element> {
     widths: Widths,
     make: Maker<T, U>,
@@ -47,6 +49,8 @@ type Maker<T, U> = Box<dyn Fn(&Device) -> Result<OpRecorder<T, U>> + Send + Sync
 type OpRecorder<T, U> = Box<dyn for<'b> Fn(Tensor<'b, T>) -> Tensor<'b, U> + Send>;
 
 /// The state on a device: the recording function, and the replays made so far, by rows.
+#[derive(derive_more::Debug)]
+#[debug("Replays {{ rows: {:?}, .. }}", self.frozen.keys())]
 pub struct Replays<T: Element, U: Element> {
     record: OpRecorder<T, U>,
     frozen: BTreeMap<usize, FrozenRows<T, U>>,
@@ -102,25 +106,7 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for RowReplays<T, U> {
         Ok(Replays { record: (self.make)(device)?, frozen: BTreeMap::new() })
     }
 
-    fn rows(&self, input: &Vec<T>) -> usize {
-        self.widths.rows(input)
-    }
-
-    fn check(&self, input: &Vec<T>) -> Result<()> {
-        self.widths.check(input)
-    }
-
-    fn answer_immediately(&self, input: &Vec<T>) -> Option<Vec<U>> {
-        input.is_empty().then(Vec::new)
-    }
-
-    fn split(&self, input: Vec<T>, rows: usize) -> Vec<Vec<T>> {
-        self.widths.split(&input, rows)
-    }
-
-    fn join(&self, parts: Vec<Vec<U>>) -> Vec<U> {
-        parts.concat()
-    }
+    whole_rows!();
 
     fn start(
         &self,
@@ -129,8 +115,8 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for RowReplays<T, U> {
         inputs: &[Vec<T>],
     ) -> Result<(Ticket, Answers<Vec<U>>)> {
         let (mut all, lengths) = self.widths.gather(inputs);
-        let (frozen, rows) = replays.of(device, self.widths.rows(&all), self.widths.input())?;
-        all.resize(rows * self.widths.input(), T::zeroed());
+        let (frozen, rows) = replays.of(device, self.widths.rows(&all), self.widths.input)?;
+        all.resize(rows * self.widths.input, T::zeroed());
         let mut run = frozen.replay.run();
         run.write(frozen.x, &all);
         let y = run.read(frozen.y);
@@ -140,20 +126,8 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for RowReplays<T, U> {
     /// Without a replay.
     fn record(&self, replays: &mut Self::Ready, batch: &Batch, inputs: &[Vec<T>]) -> Result<Answers<Vec<U>>> {
         let (all, lengths) = self.widths.gather(inputs);
-        let x = batch.tensor_from(&all, [self.widths.rows(&all), self.widths.input()]);
+        let x = batch.tensor_from(&all, [self.widths.rows(&all), self.widths.input]);
         let y = (replays.record)(x).read();
         Ok(Box::new(move || Ok(lengths.hand_out(&y.wait()?))))
-    }
-}
-
-impl<T: Element, U: Element> fmt::Debug for RowReplays<T, U> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowReplays").field("widths", &self.widths).finish_non_exhaustive()
-    }
-}
-
-impl<T: Element, U: Element> fmt::Debug for Replays<T, U> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replays").field("rows", &self.frozen.keys()).finish_non_exhaustive()
     }
 }

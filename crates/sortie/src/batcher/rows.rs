@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::{
     device_job::{Answers, DeviceJob},
-    widths::Widths,
+    widths::{Widths, whole_rows},
 };
 use crate::{
     batch::{Batch, FlatRows, Grid},
@@ -59,31 +59,13 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for Rows<T, U> {
         device.kernel(&self.source)
     }
 
-    fn rows(&self, input: &Vec<T>) -> usize {
-        self.widths.rows(input)
-    }
-
-    fn check(&self, input: &Vec<T>) -> Result<()> {
-        self.widths.check(input)
-    }
-
-    fn answer_immediately(&self, input: &Vec<T>) -> Option<Vec<U>> {
-        input.is_empty().then(Vec::new)
-    }
-
-    fn split(&self, input: Vec<T>, rows: usize) -> Vec<Vec<T>> {
-        self.widths.split(&input, rows)
-    }
-
-    fn join(&self, parts: Vec<Vec<U>>) -> Vec<U> {
-        parts.concat()
-    }
+    whole_rows!();
 
     fn record(&self, kernel: &mut Kernel, batch: &Batch, inputs: &[Vec<T>]) -> Result<Answers<Vec<U>>> {
         let (all, lengths) = self.widths.gather(inputs);
         let rows = self.widths.rows(&all);
         let x = batch.tensor_from(&all, [all.len()]);
-        let y = batch.scratch::<U>(rows * self.widths.output());
+        let y = batch.scratch::<U>(rows * self.widths.output);
         batch.dispatch(kernel, &[&FlatRows(&x), &FlatRows(&y)], Grid::items(rows));
         let y = batch.read(y);
         Ok(Box::new(move || Ok(lengths.hand_out(&y.wait()?))))

@@ -5,25 +5,44 @@ use crate::error::{Error, Result};
 /// Elements per row of the input and of the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Widths {
-    input: usize,
-    output: usize,
+    pub(super) input: usize,
+    pub(super) output: usize,
 }
 
 /// Elements of each answer of a batch, in the order of its requests.
 #[derive(Debug)]
 pub(super) struct Lengths(Vec<usize>);
 
+/// The methods of a [`DeviceJob`](super::DeviceJob) with `widths`, whose inputs are `Vec<T>` and whose outputs are
+/// `Vec<U>`: whole rows, which may be split.
+macro_rules! whole_rows {
+    () => {
+        fn rows(&self, input: &Vec<T>) -> usize {
+            self.widths.rows(input)
+        }
+
+        fn check(&self, input: &Vec<T>) -> Result<()> {
+            self.widths.check(input)
+        }
+
+        fn answer_immediately(&self, input: &Vec<T>) -> Option<Vec<U>> {
+            input.is_empty().then(Vec::new)
+        }
+
+        fn split(&self, input: Vec<T>, rows: usize) -> Vec<Vec<T>> {
+            self.widths.split(&input, rows)
+        }
+
+        fn join(&self, parts: Vec<Vec<U>>) -> Vec<U> {
+            parts.concat()
+        }
+    };
+}
+pub(super) use whole_rows;
+
 impl Widths {
     pub(super) fn new([input, output]: [usize; 2]) -> Self {
         Self { input: input.max(1), output: output.max(1) }
-    }
-
-    pub(super) fn input(self) -> usize {
-        self.input
-    }
-
-    pub(super) fn output(self) -> usize {
-        self.output
     }
 
     pub(super) fn rows<T>(self, input: &[T]) -> usize {

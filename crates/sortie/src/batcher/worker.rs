@@ -1,7 +1,6 @@
 //! Devices as the workers of a batcher.
 
 use std::{
-    fmt,
     future::Future,
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -46,6 +45,8 @@ use crate::{
 pub struct OnDevice<J>(J);
 
 /// The state of a worker: the device and the job's state on it.
+#[derive(derive_more::Debug)]
+#[debug("DeviceWorker {{ device: {device:?}, .. }}")]
 pub struct DeviceWorker<J: DeviceJob> {
     /// `None` if the job panicked, which may leave its state inconsistent, and could not be prepared again.
     ready: Option<J::Ready>,
@@ -54,12 +55,16 @@ pub struct DeviceWorker<J: DeviceJob> {
 }
 
 /// A batch of a [`DeviceJob`] in flight.
+#[derive(derive_more::Debug)]
+#[debug("DeviceRun {{ ticket: {ticket:?}, .. }}")]
 pub struct DeviceRun<O> {
     ticket: Ticket,
     answers: Option<Answers<O>>,
 }
 
 /// The answers of a batch that a device has run, not yet extracted.
+#[derive(derive_more::Debug)]
+#[debug("DeviceAnswers {{ .. }}")]
 pub struct DeviceAnswers<O>(Answers<O>);
 
 impl<J: DeviceJob> Job for OnDevice<J> {
@@ -228,24 +233,6 @@ impl<J: DeviceJob> DeviceWorker<J> {
             ready => (device.clone(), ready?),
         };
         Ok(Self { ready: Some(ready), device })
-    }
-}
-
-impl<J: DeviceJob> fmt::Debug for DeviceWorker<J> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceWorker").field("device", &self.device).finish_non_exhaustive()
-    }
-}
-
-impl<O> fmt::Debug for DeviceRun<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceRun").field("ticket", &self.ticket).finish_non_exhaustive()
-    }
-}
-
-impl<O> fmt::Debug for DeviceAnswers<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceAnswers").finish_non_exhaustive()
     }
 }
 

@@ -65,11 +65,8 @@ pub(crate) fn open(options: &DeviceOptions) -> Result<SelectedDevice> {
         _ => {}
     }
     let Some(named) = named else {
-        return Ok(if quiet::only_software() {
-            SelectedDevice::Cpu { instead: true }
-        } else {
-            first_that_opens(options)
-        });
+        let hardware = if quiet::only_software() { None } else { hardware_of(candidates(), options) };
+        return Ok(hardware.map_or(SelectedDevice::Cpu { instead: true }, found));
     };
     let candidates = candidates();
     let index = pick(&named.name, candidates.iter().map(|(_, info)| info));
@@ -95,14 +92,6 @@ impl Named {
         let by_variable = option.is_none();
         let name = option.or(variable)?.trim().to_owned();
         (!name.is_empty()).then_some(Self { name, by_variable })
-    }
-}
-
-/// Opens the best device.
-fn first_that_opens(options: &DeviceOptions) -> SelectedDevice {
-    match hardware_of(candidates(), options) {
-        Some(opened) => SelectedDevice::Wgpu(Box::new(opened)),
-        None => SelectedDevice::Cpu { instead: true },
     }
 }
 

@@ -4,7 +4,6 @@
 //! not the device.
 
 use std::{
-    fmt,
     marker::PhantomData,
     ops::{Bound, RangeBounds},
     panic::Location,
@@ -29,9 +28,11 @@ use crate::{
 /// assert_eq!(x.download()?, [5.0, 6.0, 3.0, 4.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Buffer<{}>[{len}]", std::any::type_name::<T>())]
 #[repr(C)]
 pub struct Buffer<T> {
-    memory: BufferMemory,
+    pub(crate) memory: BufferMemory,
     len: usize,
     elements: PhantomData<fn() -> T>,
 }
@@ -42,26 +43,10 @@ pub struct Buffer<T> {
 #[repr(C)]
 pub(crate) struct BufferMemory {
     /// `None` for no elements: device buffers cannot have length 0.
-    block: Option<Arc<Block>>,
+    pub(crate) block: Option<Arc<Block>>,
     /// Its device's id, stored here so that recording need not read `core`.
-    device: u64,
-    core: Arc<DeviceCore>,
-}
-
-impl BufferMemory {
-    pub(crate) fn core(&self) -> &Arc<DeviceCore> {
-        &self.core
-    }
-
-    #[inline]
-    pub(crate) fn block(&self) -> Option<&Arc<Block>> {
-        self.block.as_ref()
-    }
-
-    #[inline]
-    pub(crate) fn device_id(&self) -> u64 {
-        self.device
-    }
+    pub(crate) device: u64,
+    pub(crate) core: Arc<DeviceCore>,
 }
 
 /// A part of a [`Buffer`], to bind, copy, write or download.
@@ -76,8 +61,10 @@ impl BufferMemory {
 /// assert!(x.slice(3..9).download().is_err());
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Slice<{}>[{start}..{end}]", std::any::type_name::<T>())]
 pub struct Slice<'a, T> {
-    memory: &'a BufferMemory,
+    pub(crate) memory: &'a BufferMemory,
     /// Elements of the whole buffer.
     whole: usize,
     start: usize,
@@ -102,11 +89,11 @@ impl Device {
     #[track_caller]
     pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>> {
         let here = Location::caller();
-        let _inside = self.core().enter();
-        let placed = |error| self.core().explain(error).at(here);
-        let buffer = Buffer::take(self.core(), data.len()).map_err(placed)?;
-        if let Some(block) = buffer.memory.block() {
-            self.core().backend().upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
+        let _inside = self.core.backend.enter();
+        let placed = |error| self.core.backend.explain(error).at(here);
+        let buffer = Buffer::take(&self.core, data.len()).map_err(placed)?;
+        if let Some(block) = &buffer.memory.block {
+            self.core.backend.upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
         }
         Ok(buffer)
     }
@@ -125,11 +112,11 @@ impl Device {
     #[track_caller]
     pub fn zeros<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         let here = Location::caller();
-        let _inside = self.core().enter();
-        let placed = |error| self.core().explain(error).at(here);
-        let buffer = Buffer::take(self.core(), len).map_err(placed)?;
-        if let Some(block) = buffer.memory.block().filter(|block| !block.fresh()) {
-            self.core().backend().zero(block).map_err(placed)?;
+        let _inside = self.core.backend.enter();
+        let placed = |error| self.core.backend.explain(error).at(here);
+        let buffer = Buffer::take(&self.core, len).map_err(placed)?;
+        if let Some(block) = buffer.memory.block.as_ref().filter(|block| !block.fresh()) {
+            self.core.backend.zero(block).map_err(placed)?;
         }
         Ok(buffer)
     }
@@ -164,7 +151,7 @@ impl Device {
     pub fn import<T: Pod>(&self, buffer: wgpu::Buffer) -> Result<Buffer<T>> {
         let here = Location::caller();
         let bytes = buffer.size();
-        let block = self.core.backend().import(buffer).map_err(|error| error.at(here))?;
+        let block = self.core.backend.import(buffer).map_err(|error| error.at(here))?;
         let size = element_bytes::<T>().map_err(|error| error.at(here))?;
         if !bytes.is_multiple_of(4) {
             let message = format!("import: a buffer of {bytes} bytes, which is no multiple of 4");
@@ -183,16 +170,12 @@ impl Device {
 }
 
 impl<T: Pod> Buffer<T> {
-    /// Number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
+    getters! { self:
+        /// Number of elements.
+        len: usize = self.len;
 
-    /// Whether it has no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+        /// Whether it has no elements.
+        is_empty: bool = self.len == 0;
     }
 
     /// A part of it. A range that does not fit is reported as an error by the operation that uses the slice.
@@ -234,23 +217,18 @@ impl<T: Pod> Buffer<T> {
     }
 
     fn new(core: &Arc<DeviceCore>, block: Option<Arc<Block>>, len: usize) -> Self {
-        let memory = BufferMemory { block, device: core.id(), core: core.clone() };
+        let memory = BufferMemory { block, device: core.id, core: core.clone() };
         Self { memory, len, elements: PhantomData }
     }
 
-    #[inline]
-    pub(crate) fn memory(&self) -> &BufferMemory {
-        &self.memory
-    }
-
     fn take(core: &Arc<DeviceCore>, len: usize) -> Result<Self> {
-        core.lost().check()?;
+        core.lost.check()?;
         let bytes = bytes_of::<T>(len)?;
         let block = match bytes {
             0 => None,
             _ => {
                 let raw = core.take_memory(bytes, None)?;
-                Some(Block::owned(core.pool().clone(), raw, bytes.next_multiple_of(4)))
+                Some(Block::owned(core.pool.clone(), raw, bytes.next_multiple_of(4)))
             }
         };
         Ok(Self::new(core, block, len))
@@ -258,16 +236,12 @@ impl<T: Pod> Buffer<T> {
 }
 
 impl<'a, T: Pod> Slice<'a, T> {
-    /// Number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.end.saturating_sub(self.start)
-    }
+    getters! { self:
+        /// Number of elements.
+        len: usize = self.end.saturating_sub(self.start);
 
-    /// Whether it has no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        /// Whether it has no elements.
+        is_empty: bool = self.len() == 0;
     }
 
     /// Overwrites these elements, in order with the batches submitted before and after.
@@ -288,29 +262,24 @@ impl<'a, T: Pod> Slice<'a, T> {
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let range = self.elements().bytes()?;
-        let Some(block) = self.memory.block() else { return Ok(()) };
+        let Some(block) = &self.memory.block else { return Ok(()) };
         if range.is_empty() {
             return Ok(());
         }
-        let core = self.memory.core();
-        let _inside = core.enter();
-        core.lost().check()?;
+        let core = &self.memory.core;
+        let _inside = core.backend.enter();
+        core.lost.check()?;
         if !block.allows(Usage::CopyTo) {
             return Err(Error::new(ErrorKind::Bindings, "write: the imported buffer was made without COPY_DST"));
         }
         let whole = range == (0..block.bytes());
-        core.backend()
+        core.backend
             .write(block, range.start, bytemuck::cast_slice(data), whole)
-            .map_err(|error| Block::blame_import([block], core.explain(error)))
+            .map_err(|error| Block::blame_import([block], core.backend.explain(error)))
     }
 
     pub(crate) fn elements(&self) -> ElementRange {
         ElementRange { start: self.start, end: self.end, len: self.whole, size: size_of::<T>() }
-    }
-
-    #[inline]
-    pub(crate) fn memory(&self) -> &'a BufferMemory {
-        self.memory
     }
 
     /// The same bytes as elements of another type. A start that is no multiple of its size is an error where the slice
@@ -358,15 +327,3 @@ impl<T> Clone for Slice<'_, T> {
 }
 
 impl<T> Copy for Slice<'_, T> {}
-
-impl<T> fmt::Debug for Buffer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer<{}>[{}]", std::any::type_name::<T>(), self.len)
-    }
-}
-
-impl<T> fmt::Debug for Slice<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slice<{}>[{}..{}]", std::any::type_name::<T>(), self.start, self.end)
-    }
-}

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},
-    error::{Error, Result},
-    exit::{EnterOnDrop, Inside, LeaveOnDrop},
+    error::Result,
+    exit::{EnterOnDrop, LeaveOnDrop},
     info::{DeviceInfo, DeviceKind, Limits},
     kernel::KernelCache,
     lost::Lost,
@@ -28,24 +28,24 @@ use crate::{
 /// The state shared by the handles of one device.
 pub(crate) struct DeviceCore {
     _entering: EnterOnDrop,
-    id: u64,
-    info: DeviceInfo,
-    options: DeviceOptions,
-    abilities: Abilities,
-    backend: Arc<dyn Backend>,
-    pool: Arc<Pool>,
-    kernels: Arc<KernelCache>,
+    pub(crate) id: u64,
+    pub(crate) info: DeviceInfo,
+    pub(crate) options: DeviceOptions,
+    pub(crate) abilities: Abilities,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) kernels: Arc<KernelCache>,
     plans: PlanCache,
-    recordings: Arc<Recordings>,
-    lost: Arc<Lost>,
-    counters: Arc<Counters>,
-    tuning: Tuning,
-    policy: SubmitPolicy,
-    costs: Arc<Costs>,
+    pub(crate) recordings: Arc<Recordings>,
+    pub(crate) lost: Arc<Lost>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) tuning: Tuning,
+    pub(crate) policy: SubmitPolicy,
+    pub(crate) costs: Arc<Costs>,
     /// Its watchers.
-    notes: Arc<Watchers>,
+    pub(crate) notes: Arc<Watchers>,
     /// Records native replays again.
-    replay_thread: ReplayThread,
+    pub(crate) replay_thread: ReplayThread,
     _leaving: LeaveOnDrop,
 }
 
@@ -96,78 +96,8 @@ impl DeviceCore {
         })
     }
 
-    pub(crate) fn backend(&self) -> &dyn Backend {
-        &*self.backend
-    }
-
-    pub(crate) fn abilities(&self) -> &Abilities {
-        &self.abilities
-    }
-
-    pub(crate) fn tuning(&self) -> &Tuning {
-        &self.tuning
-    }
-
-    pub(crate) fn policy(&self) -> SubmitPolicy {
-        self.policy
-    }
-
-    pub(crate) fn costs(&self) -> &Costs {
-        &self.costs
-    }
-
-    pub(crate) fn notes(&self) -> &Arc<Watchers> {
-        &self.notes
-    }
-
-    pub(crate) fn replay_thread(&self) -> &ReplayThread {
-        &self.replay_thread
-    }
-
-    pub(crate) fn recordings(&self) -> &Recordings {
-        &self.recordings
-    }
-
-    pub(crate) fn info(&self) -> &DeviceInfo {
-        &self.info
-    }
-
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
     pub(crate) fn limits(&self) -> &Limits {
         &self.info.limits
-    }
-
-    pub(crate) fn options(&self) -> &DeviceOptions {
-        &self.options
-    }
-
-    pub(crate) fn pool(&self) -> &Arc<Pool> {
-        &self.pool
-    }
-
-    pub(crate) fn kernels(&self) -> &Arc<KernelCache> {
-        &self.kernels
-    }
-
-    pub(crate) fn lost(&self) -> &Lost {
-        &self.lost
-    }
-
-    pub(crate) fn counters(&self) -> &Arc<Counters> {
-        &self.counters
-    }
-
-    /// See [`Backend::enter`].
-    pub(crate) fn enter(&self) -> Option<Inside> {
-        self.backend.enter()
-    }
-
-    /// See [`Backend::explain`].
-    pub(crate) fn explain(&self, error: Error) -> Error {
-        self.backend.explain(error)
     }
 
     /// Takes memory from the pool.

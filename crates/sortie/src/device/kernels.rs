@@ -23,7 +23,7 @@ impl Device {
     #[track_caller]
     pub fn kernel(&self, source: &str) -> Result<Kernel> {
         let here = Location::caller();
-        self.core().compile_kernel(source, None, &[], Checks::ALL).map_err(|error| error.at(here))
+        self.core.compile_kernel(source, None, &[], Checks::ALL).map_err(|error| error.at(here))
     }
 
     /// Parses a WGSL source with several entry points, or with `override` constants, whose kernels are then compiled one
@@ -85,9 +85,9 @@ impl Device {
     }
 
     fn module_with(&self, source: &str, checks: Checks, here: &'static Location<'static>) -> Result<Module> {
-        let entries = Kernel::entries_within(source, self.core().options().compile_budget);
+        let entries = Kernel::entries_within(source, self.core.options.compile_budget);
         let entries = entries.map_err(|error| error.at(here))?;
-        Ok(Module::new(self.core().clone(), source, entries, checks))
+        Ok(Module::new(self.core.clone(), source, entries, checks))
     }
 
     /// The same kernel with its `var<immediate>` read from memory: it gets one more binding, the last one, of the same
@@ -124,10 +124,10 @@ impl Device {
     #[track_caller]
     pub fn bind_immediates(&self, kernel: &Kernel) -> Result<Kernel> {
         let here = Location::caller();
-        let core = self.core();
-        let deadline = kernel.deadline(core.options().compile_budget);
+        let core = &self.core;
+        let deadline = kernel.deadline(core.options.compile_budget);
         let ready = |bound: &Kernel| core.make_ready(bound, deadline);
-        kernel.with_immediates_in_memory(core.kernels(), deadline, ready).map_err(|error| error.at(here))
+        kernel.with_immediates_in_memory(&core.kernels, deadline, ready).map_err(|error| error.at(here))
     }
 }
 
@@ -139,10 +139,10 @@ impl ModuleDevice for DeviceCore {
         constants: &[(String, f64)],
         checks: Checks,
     ) -> Result<Kernel> {
-        let _inside = self.enter();
-        self.lost().check()?;
-        let deadline = Deadline::after(self.options().compile_budget);
-        let kernel = self.kernels().get(source, entry, constants, checks, deadline)?;
+        let _inside = self.backend.enter();
+        self.lost.check()?;
+        let deadline = Deadline::after(self.options.compile_budget);
+        let kernel = self.kernels.get(source, entry, constants, checks, deadline)?;
         self.make_ready(&kernel, deadline)?;
         Ok(kernel)
     }
@@ -151,8 +151,8 @@ impl ModuleDevice for DeviceCore {
 impl DeviceCore {
     /// Compiles a kernel now, so that driver errors are reported here and not by a later batch.
     fn make_ready(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
-        self.kernels().finish(kernel, deadline).map_err(|error| self.explain(error))?;
-        self.backend().probe();
-        self.lost().check()
+        self.kernels.finish(kernel, deadline).map_err(|error| self.backend.explain(error))?;
+        self.backend.probe();
+        self.lost.check()
     }
 }

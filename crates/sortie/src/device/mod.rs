@@ -18,7 +18,7 @@ mod recordings;
 mod replay_thread;
 mod watch;
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use self::adapter::{OpenedAdapter, SelectedDevice};
 pub use self::buffer::{Buffer, Slice};
@@ -47,9 +47,10 @@ pub use crate::{
 /// println!("running on {}", device.info());
 /// # Ok::<(), sortie::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Device {{ info: {:?}, .. }}", self.info().to_string())]
 pub struct Device {
-    core: Arc<DeviceCore>,
+    pub(crate) core: Arc<DeviceCore>,
 }
 
 impl Device {
@@ -245,16 +246,16 @@ impl Device {
     /// [`Device::open_with`].
     pub fn reopen(&self) -> Result<Self> {
         let _inside = exit::enter();
-        if self.core.info().kind == DeviceKind::Cpu {
-            return Self::cpu_with(self.core.options().clone());
+        if self.core.info.kind == DeviceKind::Cpu {
+            return Self::cpu_with(self.core.options.clone());
         }
-        if self.core.backend().is_borrowed() {
+        if self.core.backend.is_borrowed() {
             let message =
                 "a device that was passed in cannot be reopened: open it again and pass it to Device::from_wgpu";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let options = self.core.options().clone();
-        open::wgpu(adapter::reopen(self.core.info(), &options)?, options, false).map(Self::opened)
+        let options = self.core.options.clone();
+        open::wgpu(adapter::reopen(&self.core.info, &options)?, options, false).map(Self::opened)
     }
 
     /// Whether it is the built-in CPU.
@@ -266,14 +267,14 @@ impl Device {
     /// Name, driver and limits.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
-        self.core.info()
+        &self.core.info
     }
 
     /// The wgpu device behind it, for its limits, features and error scopes; `None` on a device that is not wgpu's.
     /// Unlike [`Device::wgpu`], it changes nothing.
     #[must_use]
     pub fn wgpu_device(&self) -> Option<&wgpu::Device> {
-        self.core.backend().wgpu_device()
+        self.core.backend.wgpu_device()
     }
 
     /// The wgpu device and queue behind it; `None` on a device that is not wgpu's.
@@ -285,21 +286,21 @@ impl Device {
     /// first.
     #[must_use]
     pub fn wgpu(&self) -> Option<(&wgpu::Device, &wgpu::Queue)> {
-        self.core.backend().wgpu()
+        self.core.backend.wgpu()
     }
 
     /// A snapshot of its metrics.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         // Updates the gauge: the device may have consumed staged writes since.
-        self.core.backend().staged_bytes();
-        self.core.counters().snapshot(self.core.policy())
+        self.core.backend.staged_bytes();
+        self.core.counters.snapshot(self.core.policy)
     }
 
     /// Its submit policy: from [`DeviceOptions::policy`], else from the tuning file, else the [default](SubmitPolicy).
     #[must_use]
     pub fn policy(&self) -> SubmitPolicy {
-        self.core.policy()
+        self.core.policy
     }
 
     /// Frees all idle device memory in the pools.
@@ -312,18 +313,18 @@ impl Device {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     pub fn trim(&self) {
-        let _inside = self.core.enter();
-        self.core.backend().flush();
-        self.core.pool().trim();
-        self.core.backend().trim();
-        self.core.counters().publish();
+        let _inside = self.core.backend.enter();
+        self.core.backend.flush();
+        self.core.pool.trim();
+        self.core.backend.trim();
+        self.core.counters.publish();
     }
 
     /// The pipeline cache file, which may not exist yet. `None` on the built-in CPU, on backends other than Vulkan, for
     /// a guest, and if [`DeviceOptions::cache`] or `SORTIE_CACHE` is `off`.
     #[must_use]
     pub fn cache_file(&self) -> Option<&Path> {
-        self.core.backend().cache_file()
+        self.core.backend.cache_file()
     }
 
     /// Writes the pipelines compiled so far to [`Device::cache_file`] and returns the number of bytes. This also
@@ -343,8 +344,8 @@ impl Device {
     /// [`Unsupported`](ErrorKind::Unsupported) if there is no cache file; [`File`](ErrorKind::File) if it cannot be
     /// written, or would not be private.
     pub fn save_cache(&self) -> Result<u64> {
-        self.core.lost().check()?;
-        let backend = self.core.backend();
+        self.core.lost.check()?;
+        let backend = &*self.core.backend;
         let (Some(path), Some(saved)) = (backend.cache_file(), backend.save_cache()) else {
             return Err(Error::new(ErrorKind::Unsupported, format!("{} keeps no compiled pipelines", self.info())));
         };
@@ -358,18 +359,14 @@ impl Device {
     /// yet. [`DeviceOptions::memory_budget`] bounds them.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.core.pool().live_bytes() + self.core.backend().staged_bytes()
-    }
-
-    pub(crate) fn core(&self) -> &Arc<DeviceCore> {
-        &self.core
+        self.core.pool.live_bytes() + self.core.backend.staged_bytes()
     }
 
     /// Logs and publishes the opened device.
     fn opened(core: DeviceCore) -> Self {
-        let DeviceInfo { name, kind, backend, driver, .. } = core.info();
+        let DeviceInfo { name, kind, backend, driver, .. } = &core.info;
         tracing::info!(target: "sortie", name, ?kind, backend, driver, "a device is open");
-        core.counters().publish_as(name);
+        core.counters.publish_as(name);
         Self { core: Arc::new(core) }
     }
 }
@@ -395,11 +392,5 @@ impl DeviceInfo {
         let _inside = exit::enter();
         let options = DeviceOptions::default();
         open::wgpu(adapter::reopen(self, &options)?, options, false).map(Device::opened)
-    }
-}
-
-impl fmt::Debug for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Device").field("info", &self.core.info().to_string()).finish_non_exhaustive()
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn cpu(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<Dev
     let info = held_to(DeviceInfo::cpu(threads.count()), &options);
     let tuning = Tuning::new(&options.tuning, &info);
     let core = DeviceCore::open(info, options, tuning, Arc::default(), |args| CpuBackend::open(threads, args, driver))?;
-    if let (Some(libraries), Some(name)) = (core.backend().libraries(), core.tuning().library()) {
+    if let (Some(libraries), Some(name)) = (core.backend.libraries(), &core.tuning.library) {
         libraries.select(name);
     }
     Ok(core)
@@ -58,7 +58,7 @@ pub(super) fn wgpu(opened: OpenedAdapter, options: DeviceOptions, guest: bool) -
 
 /// The submit policy of a device: from its options, else from the tuning file, else the default.
 pub(super) fn policy(options: &DeviceOptions, tuning: &Tuning, kind: DeviceKind) -> SubmitPolicy {
-    options.policy.or(tuning.policy()).unwrap_or_else(|| default_policy(kind))
+    options.policy.or(tuning.policy).unwrap_or_else(|| default_policy(kind))
 }
 
 /// The device info with the limits that the options impose.

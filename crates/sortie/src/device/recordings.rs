@@ -8,18 +8,17 @@
 //!
 //! [`Device::trim`]: crate::Device::trim
 
-use std::{
-    panic::Location,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicU64, Ordering},
 };
 
 use parking_lot::Mutex;
+use scopeguard::ScopeGuard;
 
 use super::DeviceCore;
 use crate::{
+    error::CallSite,
     memory::Reclaim,
     metrics::AtomicCounter,
     plan::{BatchRun, FrozenPlan, KnownBatch, Lookup, Miss, RecordedBatch, Resources},
@@ -76,13 +75,13 @@ impl DeviceCore {
         batch: &Arc<KnownBatch>,
         run: BatchRun<'_>,
         profiled: bool,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) -> Option<Arc<FrozenPlan>> {
-        let most = self.abilities().recorded_run_bytes;
-        if most == 0 || !self.options().auto_replay || run.cuts.list.is_empty() {
+        let most = self.abilities.recorded_run_bytes;
+        if most == 0 || !self.options.auto_replay || run.cuts.list.is_empty() {
             return None;
         }
-        let counters = self.counters();
+        let counters = &self.counters;
         if run.resources.read_bytes.max(run.resources.uploads.len() as u64) > most {
             counters.resubmit_misses_unsupported.add(1);
             return None;
@@ -93,7 +92,7 @@ impl DeviceCore {
         }
         match batch.look_up(run) {
             Lookup::Found(frozen) => {
-                frozen.set_last_used(self.recordings().clock.fetch_add(1, Ordering::Relaxed));
+                frozen.set_last_used(self.recordings.clock.fetch_add(1, Ordering::Relaxed));
                 return Some(frozen);
             }
             Lookup::Record { refreshes_params } => {
@@ -117,7 +116,7 @@ impl DeviceCore {
         batch: &Arc<KnownBatch>,
         run: BatchRun<'_>,
         refreshes_params: bool,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) {
         let Resources { blocks, kernels, immediates, uploads, read_bytes, .. } = run.resources;
         let resources = Resources {
@@ -128,46 +127,36 @@ impl DeviceCore {
             read_bytes: *read_bytes,
             ..Resources::default()
         };
-        let recording = PendingRecording { batch: Arc::downgrade(batch), done: false };
+        // Dropped without a result, it may be asked for again.
+        let pending = scopeguard::guard(Arc::downgrade(batch), |batch| {
+            if let Some(batch) = batch.upgrade() {
+                batch.gave_up();
+            }
+        });
         let (core, cuts) = (Arc::downgrade(self), run.cuts.clone());
-        self.replay_thread().push(move || {
-            let mut recording = recording;
-            let (Some(core), Some(batch)) = (core.upgrade(), recording.batch.upgrade()) else { return };
+        self.replay_thread.push(move || {
+            let (Some(core), Some(batch)) = (core.upgrade(), pending.upgrade()) else { return };
             let buffers = resources.blocks.iter().flatten().map(|block| block.id()).collect();
             let immediates = (!refreshes_params).then(|| resources.immediates.clone().into_boxed_slice());
-            let _inside = core.enter();
+            let _inside = core.backend.enter();
             let recorded = core
-                .lost()
+                .lost
                 .check()
-                .and_then(|()| core.backend().record_batch(&batch.plan, cuts, resources, refreshes_params, at));
+                .and_then(|()| core.backend.record_batch(&batch.plan, cuts, resources, refreshes_params, at));
             if let Err(error) = &recorded {
                 tracing::debug!(target: "sortie", %error, "a batch is not recorded for the device");
-                if core.lost().check().is_err() {
+                if core.lost.check().is_err() {
                     return;
                 }
             }
-            recording.done = true;
+            drop(ScopeGuard::into_inner(pending));
             let Ok(Some(frozen)) = recorded else { return batch.refused(refreshes_params) };
-            let frozen = Arc::new(frozen.counted(core.counters().clone()));
-            frozen.set_last_used(core.recordings().clock.fetch_add(1, Ordering::Relaxed));
-            core.counters().batches_recorded.add(1);
+            let frozen = Arc::new(frozen.counted(core.counters.clone()));
+            frozen.set_last_used(core.recordings.clock.fetch_add(1, Ordering::Relaxed));
+            core.counters.batches_recorded.add(1);
             batch.recorded(RecordedBatch { buffers, immediates, frozen: frozen.clone() });
-            let max_bytes = core.options().memory_budget.map_or(MAX_BYTES, |budget| MAX_BYTES.min(budget / 4));
-            core.recordings().insert(&batch, &frozen, max_bytes);
+            let max_bytes = core.options.memory_budget.map_or(MAX_BYTES, |budget| MAX_BYTES.min(budget / 4));
+            core.recordings.insert(&batch, &frozen, max_bytes);
         });
-    }
-}
-
-/// A recording that was asked for. Dropped without a result, it may be asked for again.
-struct PendingRecording {
-    batch: Weak<KnownBatch>,
-    done: bool,
-}
-
-impl Drop for PendingRecording {
-    fn drop(&mut self) {
-        if let Some(batch) = self.batch.upgrade().filter(|_| !self.done) {
-            batch.gave_up();
-        }
     }
 }

@@ -4,7 +4,6 @@
 
 use std::{
     collections::VecDeque,
-    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread,
@@ -17,7 +16,8 @@ use crate::exit::{begin, register_ending};
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Runs jobs one after the other on a background thread.
-#[derive(Default)]
+#[derive(Default, derive_more::Debug)]
+#[debug("ReplayThread {{ jobs: {}, .. }}", self.state.lock().jobs.len())]
 pub(crate) struct ReplayThread {
     state: Arc<Mutex<State>>,
 }
@@ -66,12 +66,6 @@ fn next(state: &Mutex<State>) -> Option<Job> {
     let job = state.jobs.pop_front();
     state.running = job.is_some();
     job
-}
-
-impl fmt::Debug for ReplayThread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").field("jobs", &self.state.lock().jobs.len()).finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl Device {
     /// # Errors
     /// [`Internal`](crate::ErrorKind::Internal) if the system cannot start more threads.
     pub fn watch(&self, tell: impl FnMut(&Profile) + Send + 'static) -> Result<Watch> {
-        Watch::begin(self.core().notes(), tell)
+        Watch::begin(&self.core.notes, tell)
     }
 
     /// Traces everything that this device does from now on: batches recorded, planned, encoded, submitted and awaited,
@@ -60,12 +60,12 @@ impl Device {
     /// # Errors
     /// [`File`](crate::ErrorKind::File) if the file cannot be created.
     pub fn trace(&self, path: impl Into<PathBuf>) -> Result<Trace> {
-        Trace::begin(self.core().notes(), path.into())
+        Trace::begin(&self.core.notes, path.into())
     }
 
     /// Whether the device is watched.
     pub(crate) fn is_watched(&self) -> bool {
-        self.core().notes().is_on()
+        self.core.notes.is_on()
     }
 
     /// Sends the watchers an event that is not a batch: its time ranges, from the batcher's own clock, and a count of
@@ -78,7 +78,7 @@ impl Device {
         count: Option<(&'static str, u64)>,
     ) {
         let times = times.into_iter().map(|time| time.start.into()..time.end.into()).collect();
-        self.core().notes().note(category, name, times, count);
+        self.core.notes.note(category, name, times, count);
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
         let batch = device.batch();
         batch.fill(&x, 1);
         batch.submit().expect("it runs");
-        let core = Arc::downgrade(device.core());
+        let core = Arc::downgrade(&device.core);
         drop((device, x));
         assert!(core.upgrade().is_none());
         watch.finish();

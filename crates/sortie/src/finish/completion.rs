@@ -29,7 +29,7 @@ pub(crate) struct Completion {
     /// Set together with `Done`, so that `is_done` takes no lock.
     done: AtomicBool,
     /// Cancellation was requested. Running work checks it from time to time.
-    canceled: AtomicBool,
+    pub(crate) canceled: AtomicBool,
     keys: AtomicU64,
 }
 
@@ -91,11 +91,6 @@ impl Completion {
         self.canceled.store(true, Ordering::Relaxed);
         let not_started = |state: &State| matches!(state, State::Pending { started: false, .. });
         self.end_if(not_started, Err(canceled())).wake();
-    }
-
-    /// Set by [`Completion::cancel`].
-    pub(crate) fn canceled(&self) -> &AtomicBool {
-        &self.canceled
     }
 
     /// Ends the batch and wakes its waiters. The first call decides the result.

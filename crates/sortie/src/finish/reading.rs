@@ -1,7 +1,6 @@
 //! The data that a batch reads back, and the handles that wait for it.
 
 use std::{
-    fmt,
     future::Future,
     marker::PhantomData,
     panic::Location,
@@ -78,6 +77,8 @@ impl BatchReadback {
 /// assert_eq!(reading.wait()?, [1, 2, 3]); // or `reading.await?`
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Reading {{ bytes: {bytes}, ready: {}, .. }}", self.is_ready())]
 #[must_use = "a reading does nothing until it is waited for or awaited"]
 pub struct Reading<T> {
     completion: Arc<Completion>,
@@ -213,14 +214,5 @@ impl<T: Readable> Future for Reading<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Poll::Ready(ready!(self.completion.poll(self.key, cx)).and_then(|()| T::get(&self, false)))
-    }
-}
-
-impl<T> fmt::Debug for Reading<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reading")
-            .field("bytes", &self.bytes)
-            .field("ready", &self.completion.is_done())
-            .finish_non_exhaustive()
     }
 }

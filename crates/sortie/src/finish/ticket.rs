@@ -1,7 +1,6 @@
 //! The handle that waits for a submitted batch.
 
 use std::{
-    fmt,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -28,6 +27,8 @@ use crate::error::Result;
 /// assert!(ticket.is_ready());
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Ticket {{ ready: {} }}", self.is_ready())]
 pub struct Ticket {
     completion: Arc<Completion>,
     key: u64,
@@ -112,11 +113,5 @@ impl Clone for Ticket {
     /// Another ticket of the same batch, with its own waker.
     fn clone(&self) -> Self {
         Self::new(self.completion.clone())
-    }
-}
-
-impl fmt::Debug for Ticket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticket").field("ready", &self.is_ready()).finish()
     }
 }

@@ -3,14 +3,14 @@
 mod guest;
 mod hand_over;
 
-use std::{panic::Location, sync::Arc};
+use std::sync::Arc;
 
 use sortie_plan::{Op, SlotId};
 
 pub(crate) use self::guest::encode;
 use self::hand_over::{HandOver, HandedOver};
 use crate::{
-    error::{Error, Result},
+    error::{CallSite, Error, Result},
     finish::{BatchReadback, Completion, PendingReadback},
     info::{DeviceInfo, DeviceKind},
     memory::Block,
@@ -33,7 +33,7 @@ pub(crate) struct Launch<'a> {
     /// Set if the launch is profiled.
     pub(crate) profiled: Option<Profiled<'a>>,
     /// The source line that submits it.
-    pub(crate) at: &'static Location<'static>,
+    pub(crate) at: CallSite,
     /// Whether the caller waits until it is done.
     pub(crate) wait: bool,
 }
@@ -119,7 +119,7 @@ impl Launch<'_> {
     /// Describes the plan in the profile log.
     fn describe(&self) {
         let Some(Profiled { log, device, .. }) = &self.profiled else { return };
-        let described = PlanDescription::new(self.planned, self.resources(), log.zero());
+        let described = PlanDescription::new(self.planned, self.resources(), log.zero);
         // A software driver runs ops one after the other anyway.
         let side_by_side = device.kind != DeviceKind::Software;
         log.planned(&device.to_string(), side_by_side, move || described.outline());
@@ -128,7 +128,7 @@ impl Launch<'_> {
     /// The number of inputs that a run of a replay uploads, and of outputs that it reads.
     fn transfers(&self) -> Option<(usize, usize)> {
         let RunSource::Replay(frozen, run_args) = &self.source else { return None };
-        Some((frozen.inputs().iter().filter(|port| port.bytes > 0).count(), run_args.reads.len()))
+        Some((frozen.planned.recording.inputs.iter().filter(|port| port.bytes > 0).count(), run_args.reads.len()))
     }
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn attribute(
     error: Error,
     blocks: &[Option<Arc<Block>>],
     explain: impl FnOnce(Error) -> Error,
-    at: &'static Location<'static>,
+    at: CallSite,
 ) -> Error {
     match error.location() {
         Some(_) => error,

@@ -8,12 +8,9 @@
 //! batches when its own batch is submitted, and for queued submissions when it reaches the device: a submission queued
 //! before it still sees the failure.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 use parking_lot::Mutex;
@@ -27,6 +24,8 @@ pub(crate) trait Home: Send + Sync {
     fn release(&self, raw: RawBuffer);
 }
 
+#[derive(derive_more::Debug)]
+#[debug("Block {{ id: {:?}, bytes: {bytes}, .. }}", self.id())]
 pub(crate) struct Block {
     home: Arc<dyn Home>,
     /// `None` only while dropping.
@@ -216,11 +215,5 @@ impl Drop for Block {
         if let Some(raw) = self.raw.take() {
             self.home.release(raw);
         }
-    }
-}
-
-impl fmt::Debug for Block {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Block").field("id", &self.id()).field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct FreeList<T> {
     limits: PoolLimits,
     /// Within a class the oldest comes first and the newest is taken first.
     classes: BTreeMap<u64, Vec<Idle<T>>>,
-    bytes: u64,
+    pub(crate) bytes: u64,
     count: usize,
 }
 
@@ -77,10 +77,6 @@ impl<T> FreeList<T> {
         self.bytes = 0;
         self.count = 0;
         std::mem::take(&mut self.classes).into_values().flatten().map(|idle| idle.item).collect()
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     fn oldest(&self) -> Option<(u64, Instant)> {
@@ -153,6 +149,6 @@ mod tests {
         assert_eq!(free_list.take(256, |item| *item == 2), Some(2));
         assert_eq!(free_list.take(256, |item| *item == 77), Some(4), "else the newest");
         assert_eq!(free_list.take(512, |_| true), None);
-        assert_eq!((free_list.bytes(), free_list.drain().len(), free_list.bytes()), (3 * 256, 3, 0));
+        assert_eq!((free_list.bytes, free_list.drain().len(), free_list.bytes), (3 * 256, 3, 0));
     }
 }

@@ -5,12 +5,9 @@
 //! they are done. A buffer from the pool is either [`fresh`](RawBuffer::fresh) (zeroed by its source), or its taker
 //! clears or overwrites it before anything can read it.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, OnceLock, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock, Weak,
+    atomic::{AtomicU64, Ordering},
 };
 
 use parking_lot::Mutex;
@@ -26,6 +23,8 @@ use crate::{
     options::PoolLimits,
 };
 
+#[derive(derive_more::Debug)]
+#[debug("Pool {{ live: {}, idle: {}, .. }}", self.live_bytes(), self.idle_bytes())]
 pub(crate) struct Pool {
     source: Arc<dyn MemorySource>,
     max_bytes: u64,
@@ -111,7 +110,7 @@ impl Pool {
     }
 
     pub(crate) fn idle_bytes(&self) -> u64 {
-        self.idle.lock().bytes()
+        self.idle.lock().bytes
     }
 
     pub(crate) fn live_bytes(&self) -> u64 {
@@ -131,7 +130,7 @@ impl Pool {
     fn with_idle<R>(&self, change: impl FnOnce(&mut FreeList<RawBuffer>) -> R) -> R {
         let mut idle = self.idle.lock();
         let outcome = change(&mut idle);
-        self.counters.pool_bytes_idle.store(idle.bytes(), Ordering::Relaxed);
+        self.counters.pool_bytes_idle.store(idle.bytes, Ordering::Relaxed);
         outcome
     }
 
@@ -181,15 +180,6 @@ impl Home for Pool {
         self.counters.pool_bytes_wasted.sub(bytes - raw.asked);
         let gone = self.with_idle(|idle| idle.put(bytes, RawBuffer { fresh: false, ..raw }));
         self.free(gone);
-    }
-}
-
-impl fmt::Debug for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool")
-            .field("live", &self.live_bytes())
-            .field("idle", &self.idle_bytes())
-            .finish_non_exhaustive()
     }
 }
 

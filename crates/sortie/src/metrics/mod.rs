@@ -121,9 +121,7 @@ macro_rules! figures {
                     $($gauge: self.$gauge.load(Ordering::Relaxed),)*
                 }
             }
-        }
 
-        impl Counters {
             /// Lists the figures that differ from their published values, and updates those values. This runs for every
             /// batch, so the macro unrolls it: three instructions per unchanged figure.
             fn changes(&self, told: &mut [u64; COUNT], changes: &mut Changes) {

@@ -3,13 +3,13 @@
 //! Only differences from the last publication are published, gauges included. So threads may publish in any order, and
 //! devices of the same name add up.
 
-use std::fmt;
-
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 use parking_lot::Mutex;
 
 use super::{COUNT, Changes, FIGURES, MetricInfo};
 
+#[derive(derive_more::Debug)]
+#[debug("Published {{ .. }}")]
 pub(super) struct Published {
     /// Indexed by figure.
     handles: Vec<Handle>,
@@ -63,11 +63,5 @@ impl Handle {
             Self::Gauge(gauge) if now > before => gauge.increment((now - before) as f64),
             Self::Gauge(gauge) => gauge.decrement((before - now) as f64),
         }
-    }
-}
-
-impl fmt::Debug for Published {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Published").finish_non_exhaustive()
     }
 }

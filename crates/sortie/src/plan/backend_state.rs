@@ -1,12 +1,13 @@
 //! A backend's state that a plan keeps from run to run.
 
-use std::{any::Any, fmt};
+use std::any::Any;
 
 use parking_lot::Mutex;
 
 /// A value of the backend. A run takes it out while it uses it, so that another thread running the same plan does not
 /// wait: it starts with a new one.
-#[derive(Default)]
+#[derive(Default, derive_more::Debug)]
+#[debug("BackendState")]
 pub(crate) struct BackendState(Mutex<Option<Box<dyn Any + Send>>>);
 
 impl BackendState {
@@ -19,11 +20,5 @@ impl BackendState {
     /// Puts it back for the next run.
     pub(crate) fn put<T: Any + Send>(&self, state: Box<T>) {
         *self.0.lock() = Some(state);
-    }
-}
-
-impl fmt::Debug for BackendState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BackendState")
     }
 }

@@ -159,11 +159,8 @@ fn kinds(key: &Recording, ops: &[u32]) -> Arc<str> {
         }
     }
     let more = kinds.len().saturating_sub(MAX_KINDS);
-    let mut parts: Vec<String> = kinds
-        .into_iter()
-        .take(MAX_KINDS)
-        .map(|(kind, count)| if count == 1 { kind.to_string() } else { format!("{kind}×{count}") })
-        .collect();
+    let part = |(kind, count)| if count == 1 { format!("{kind}") } else { format!("{kind}×{count}") };
+    let mut parts: Vec<String> = kinds.into_iter().take(MAX_KINDS).map(part).collect();
     parts.extend((more > 0).then(|| format!("{more} more")));
     parts.join("+").into()
 }

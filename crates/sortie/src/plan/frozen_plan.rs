@@ -2,14 +2,13 @@
 
 use std::{
     any::Any,
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
-use sortie_plan::{Cut, CutRule, Ports, Touch};
+use sortie_plan::{Cut, CutRule, Ports};
 
 use super::{BackendState, CachedPlan, Cuts, PlacedPlan, Resources, RunArgs};
 use crate::{
@@ -26,13 +25,15 @@ use crate::{
 ///
 /// That of a batch keeps only scratch memory: each run brings the user's buffers, which are the ones that it was
 /// recorded with ([`FrozenPlan::without_buffers`]).
+#[derive(derive_more::Debug)]
+#[debug("FrozenPlan {{ native: {}, .. }}", self.is_native())]
 pub(crate) struct FrozenPlan {
     /// The plan without divided dispatches.
     base: Arc<CachedPlan>,
     /// The plan that runs.
     pub(crate) planned: Arc<CachedPlan>,
     /// The cuts of the native recording.
-    cuts: Arc<Cuts>,
+    pub(crate) cuts: Arc<Cuts>,
     /// Complete, with all memory. No scratch memory counts as fresh: it holds the data of the last run.
     pub(crate) resources: Arc<Resources>,
     /// The device's own recording, if there is one.
@@ -138,12 +139,6 @@ impl CutsFit {
     }
 }
 
-impl fmt::Debug for FrozenPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrozenPlan").field("native", &self.is_native()).finish_non_exhaustive()
-    }
-}
-
 impl FrozenPlan {
     /// Freezes `base` with `cuts`, which are of that plan. `resources` has all memory.
     pub(crate) fn new(base: Arc<CachedPlan>, cuts: Arc<Cuts>, resources: Resources) -> Self {
@@ -239,7 +234,7 @@ impl FrozenPlan {
 
     /// The data that each run brings to the device, if the recording is native: parameters follow the data of writes.
     pub(crate) fn run_uploads(&self) -> Vec<RunTransfer<'_>> {
-        let RunKind::Batch { refreshes_params } = self.kind else { return self.ports(self.inputs()) };
+        let RunKind::Batch { refreshes_params } = self.kind else { return self.ports(&self.planned.recording.inputs) };
         let written = self.staged.writes.iter().map(|block| RunTransfer { block, at: 0, bytes: self.upload_bytes });
         let params = self.placed(None).params().filter(|_| refreshes_params);
         let bytes = u64::from(self.planned.plan.params_bytes);
@@ -249,7 +244,7 @@ impl FrozenPlan {
     /// The data that each run can take from the device, if the recording is native.
     pub(crate) fn run_reads(&self) -> Vec<RunTransfer<'_>> {
         let read = self.staged.reads.iter().map(|block| RunTransfer { block, at: 0, bytes: block.bytes() });
-        read.chain(self.ports(self.outputs())).collect()
+        read.chain(self.ports(&self.planned.recording.outputs)).collect()
     }
 
     /// Where the parameters start in the data of a run.
@@ -267,19 +262,6 @@ impl FrozenPlan {
         ports.iter().filter(|port| port.bytes > 0).map(of).collect()
     }
 
-    /// How the recording uses memory that exists before and after it.
-    pub(crate) fn touches(&self) -> &Arc<[Touch]> {
-        &self.planned.touches
-    }
-
-    pub(crate) fn inputs(&self) -> &Ports {
-        &self.planned.recording.inputs
-    }
-
-    pub(crate) fn outputs(&self) -> &Ports {
-        &self.planned.recording.outputs
-    }
-
     /// The plan that runs with these cuts, which come from [`FrozenPlan::wanted`].
     pub(crate) fn planned_of(&self, cuts: &Cuts) -> Arc<CachedPlan> {
         cuts.planned(&self.base).clone()
@@ -288,11 +270,6 @@ impl FrozenPlan {
     /// Whether the device has a recording of it.
     pub(crate) fn is_native(&self) -> bool {
         self.native.is_some()
-    }
-
-    /// The cuts of the device's recording.
-    pub(crate) fn recorded_cuts(&self) -> &Arc<Cuts> {
-        &self.cuts
     }
 
     /// The cuts of an encoded run.

@@ -1,19 +1,19 @@
 //! Number, label and source line of every op, for errors and profiles.
 
-use std::{ops::Range, panic::Location};
+use std::ops::Range;
 
 use sortie_plan::Span;
 
 use crate::{
     clock::Instant,
-    error::{Error, OpName},
+    error::{CallSite, Error, OpName},
 };
 
 /// Its lists are reused from batch to batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpNames {
     /// The source line of each op.
-    lines: Vec<&'static Location<'static>>,
+    lines: Vec<CallSite>,
     /// Labels by op, in order; most ops have none.
     labels: Vec<(u32, Span)>,
     scopes: Vec<Scope>,
@@ -32,7 +32,7 @@ pub(crate) struct OpNames {
 /// Names and line of one op.
 pub(super) struct NamedOp<'a> {
     pub(super) label: &'a str,
-    pub(super) at: &'static Location<'static>,
+    pub(super) at: CallSite,
     /// The innermost scope.
     pub(super) scope: Option<usize>,
     /// When it was recorded.
@@ -52,7 +52,7 @@ struct Scope {
 impl OpNames {
     /// Adds an op recorded at this line. Returns its index in the recording.
     #[inline]
-    pub(crate) fn push(&mut self, at: &'static Location<'static>) -> usize {
+    pub(crate) fn push(&mut self, at: CallSite) -> usize {
         let index = self.lines.len();
         self.lines.push(at);
         if self.times.is_some() {
@@ -138,8 +138,8 @@ impl OpNames {
     }
 
     /// The number of an op as the user counts. An uncounted op has the number of the one before it.
-    pub(super) fn number(&self, op: usize) -> u32 {
-        index(op.saturating_sub(self.uncounted.partition_point(|at| *at as usize <= op)))
+    pub(super) fn number(&self, op: usize) -> usize {
+        op.saturating_sub(self.uncounted.partition_point(|at| *at as usize <= op))
     }
 
     /// Floating-point operations of an op, as given by the user.
@@ -179,7 +179,7 @@ impl OpNames {
         let scopes = self.around(op).map(|scope| self.scopes[scope].label);
         let parts: Vec<_> = label.into_iter().chain(scopes).map(|span| &self.text[span.range()]).collect();
         let parts: Vec<_> = parts.into_iter().rev().collect();
-        OpName { index: self.number(op) as usize, label: parts.join("/") }
+        OpName { index: self.number(op), label: parts.join("/") }
     }
 
     fn write(&mut self, text: &str) -> Span {

@@ -31,7 +31,7 @@ pub(crate) struct KnownBatch {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     recordings: Vec<RecordedBatch>,
     /// Sets of buffers without a recording, the latest last.
@@ -102,14 +102,7 @@ pub(crate) enum Miss {
 
 impl KnownBatch {
     pub(crate) fn new(plan: CachedPlan) -> Self {
-        let state = State {
-            recordings: Vec::new(),
-            sightings: VecDeque::new(),
-            pending: false,
-            unsupported: false,
-            fixed_immediates: false,
-            threshold: FIRST_THRESHOLD,
-        };
+        let state = State { threshold: FIRST_THRESHOLD, ..State::default() };
         Self { plan: Arc::new(plan), state: Mutex::new(state) }
     }
 

@@ -1,7 +1,6 @@
 //! The profile log of a batch: raw times and counts. The profile is computed only when it is requested.
 
 use std::{
-    fmt,
     sync::OnceLock,
     thread::{self, ThreadId},
 };
@@ -12,8 +11,11 @@ use super::{PlanOutline, Profile, TimestampTier};
 use crate::clock::Instant;
 
 /// The log of one batch, or of one run of a replay.
+#[derive(derive_more::Debug)]
+#[debug("Log {{ .. }}")]
 pub(crate) struct Log {
-    zero: Instant,
+    /// When the log began.
+    pub(crate) zero: Instant,
     entries: Mutex<Entries>,
     /// Computed on the first request.
     profile: OnceLock<Profile>,
@@ -101,11 +103,6 @@ impl Log {
         result
     }
 
-    /// When the log began.
-    pub(crate) fn zero(&self) -> Instant {
-        self.zero
-    }
-
     /// Nanoseconds since the log began.
     pub(crate) fn since(&self, at: Instant) -> u64 {
         u64::try_from(at.saturating_duration_since(self.zero).as_nanos()).unwrap_or(u64::MAX)
@@ -186,11 +183,5 @@ impl Log {
     /// The profile, if it was requested before.
     pub(crate) fn known(&self) -> Option<&Profile> {
         self.profile.get()
-    }
-}
-
-impl fmt::Debug for Log {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log").finish_non_exhaustive()
     }
 }

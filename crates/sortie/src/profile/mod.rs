@@ -59,7 +59,8 @@ use crate::{
 /// assert_eq!(profile.scopes()[0].path(), "layer");
 /// # Ok::<(), sortie::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Profile {{ device: {:?}, tier: {:?}, ops: {}, .. }}", self.device(), self.tier(), self.ops().len())]
 pub struct Profile {
     data: Arc<Data>,
 }
@@ -169,65 +170,41 @@ struct SubmissionTimes {
 }
 
 impl Profile {
-    /// Name of the device.
-    #[must_use]
-    pub fn device(&self) -> &str {
-        &self.data.device
-    }
+    getters! { self:
+        /// Name of the device.
+        device: &str = &self.data.device;
 
-    /// How finely the device's time is known.
-    #[must_use]
-    pub fn tier(&self) -> TimestampTier {
-        self.data.tier
-    }
+        /// How finely the device's time is known.
+        tier: TimestampTier = self.data.tier;
 
-    /// Ways in which profiling changed the run; empty if it did not.
-    #[must_use]
-    pub fn caveats(&self) -> &[&'static str] {
-        &self.data.caveats
-    }
+        /// Ways in which profiling changed the run; empty if it did not.
+        caveats: &[&'static str] = &self.data.caveats;
 
-    /// Host time per stage.
-    #[must_use]
-    pub fn stages(&self) -> Stages {
-        self.data.stages
-    }
+        /// Host time per stage.
+        stages: Stages = self.data.stages;
 
-    /// Device busy time: the sum over submissions of the time from first to last timestamp. `None` without timestamps.
-    #[must_use]
-    pub fn device_time(&self) -> Option<Duration> {
-        self.data.device_time
+        /// Device busy time: the sum over submissions of the time from first to last timestamp. `None` without
+        /// timestamps.
+        device_time: Option<Duration> = self.data.device_time;
     }
 
     /// From the beginning of the profile until the last submission completed.
     #[must_use]
     pub fn total_time(&self) -> Duration {
-        Duration::from_nanos(
-            self.data
-                .submissions
-                .iter()
-                .map(|submission| submission.completed)
-                .max()
-                .unwrap_or_else(|| self.host_end()),
-        )
+        let completed = self.data.submissions.iter().map(|submission| submission.completed);
+        let host = self.data.host.iter().map(|stage| stage.end);
+        Duration::from_nanos(completed.max().or(host.max()).unwrap_or(0))
     }
 
-    /// Number of submissions: the same as without a profile.
-    #[must_use]
-    pub fn submissions(&self) -> usize {
-        self.data.submissions.len()
-    }
+    getters! { self:
+        /// Number of submissions: the same as without a profile.
+        submissions: usize = self.data.submissions.len();
 
-    /// The recorded ops, in recording order.
-    #[must_use]
-    pub fn ops(&self) -> &[OpProfile] {
-        &self.data.ops
-    }
+        /// The recorded ops, in recording order.
+        ops: &[OpProfile] = &self.data.ops;
 
-    /// The executed steps, in execution order.
-    #[must_use]
-    pub fn steps(&self) -> &[StepProfile] {
-        &self.data.steps
+        /// The executed steps, in execution order.
+        steps: &[StepProfile] = &self.data.steps;
     }
 
     /// Device time of passes shared by several steps; only with [`TimestampTier::Pass`].
@@ -235,17 +212,14 @@ impl Profile {
         self.data.passes.iter().map(|pass| pass.map(|(begin, end)| Duration::from_nanos(end - begin)))
     }
 
-    /// The scopes ([`Batch::scope`](crate::Batch::scope), [`Record`](crate::Record)), in the order they were opened.
-    #[must_use]
-    pub fn scopes(&self) -> &[ScopeProfile] {
-        &self.data.scopes
-    }
+    getters! { self:
+        /// The scopes ([`Batch::scope`](crate::Batch::scope), [`Record`](crate::Record)), in the order they were
+        /// opened.
+        scopes: &[ScopeProfile] = &self.data.scopes;
 
-    /// By how much device times may be too early relative to host times, because devices have their own clocks. `None`
-    /// if there is only one clock, or no device time.
-    #[must_use]
-    pub fn clock_slack(&self) -> Option<Duration> {
-        self.data.slack
+        /// By how much device times may be too early relative to host times, because devices have their own clocks.
+        /// `None` if there is only one clock, or no device time.
+        clock_slack: Option<Duration> = self.data.slack;
     }
 
     /// Writes a trace for Perfetto (`ui.perfetto.dev`) or `chrome://tracing`: host stages, submissions, scopes and ops.
@@ -273,28 +247,14 @@ impl Profile {
         writer.profile(self).and_then(|()| writer.end()).map_err(failed)
     }
 
-    fn host_end(&self) -> u64 {
-        self.data.host.iter().map(|stage| stage.end).max().unwrap_or(0)
-    }
-
     /// Computes the profile from the log's entries.
     fn of(zero: Instant, entries: Entries, stamps: &[u64]) -> Self {
-        let Entries {
-            device,
-            tier,
-            side_by_side,
-            stages: host,
-            outline,
-            ran,
-            intervals,
-            stamps: place,
-            completed,
-            mut caveats,
-        } = entries;
-        let outline = outline.map(|outline| outline()).unwrap_or_default();
-        let submissions = submissions(&host, &completed);
-        let placed = place_intervals(tier, &intervals, stamps, place.map_or(1.0, |place| place.period), &submissions);
-        let mut steps: Vec<StepProfile> = ran.iter().map(|ran| StepProfile::new(*ran, &outline)).collect();
+        let Entries { tier, stages: host, intervals, mut caveats, .. } = entries;
+        let outline = entries.outline.map(|outline| outline()).unwrap_or_default();
+        let submissions = submissions(&host, &entries.completed);
+        let period = entries.stamps.map_or(1.0, |stamps| stamps.period);
+        let placed = place_intervals(tier, &intervals, stamps, period, &submissions);
+        let mut steps: Vec<StepProfile> = entries.ran.iter().map(|ran| StepProfile::new(*ran, &outline)).collect();
         let mut passes = Vec::new();
         for (interval, time) in intervals.iter().zip(&placed.times) {
             let span = interval.first as usize..(interval.first + interval.count) as usize;
@@ -304,15 +264,16 @@ impl Profile {
                 step.interval(*time, shared);
             }
         }
-        if tier == TimestampTier::Inside && side_by_side && steps.windows(2).any(|pair| pair[0].may_overlap(&pair[1])) {
+        let side_by_side = entries.side_by_side && steps.windows(2).any(|pair| pair[0].may_overlap(&pair[1]));
+        if tier == TimestampTier::Inside && side_by_side {
             caveats.push("timestamps between ops that could have run side by side");
         }
-        let ops = OpProfile::all(&outline, &steps);
-        let scopes = ScopeProfile::all(&outline, &ops, &steps);
         let stages = Stages::of(&host, &submissions, outline.ops.iter().all(|op| op.recorded.is_some()));
+        let ops = OpProfile::all(outline.ops, &steps);
+        let scopes = ScopeProfile::all(outline.scopes, &ops, &steps);
         let data = Data {
             zero,
-            device,
+            device: entries.device,
             tier,
             stages,
             host,
@@ -423,16 +384,4 @@ fn place_intervals(
 
 fn file_error(path: &Path, error: std::io::Error) -> Error {
     Error::new(ErrorKind::File, format!("the trace {} cannot be written", path.display())).caused_by(error)
-}
-
-impl fmt::Debug for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Profile")
-            .field("device", &self.data.device)
-            .field("tier", &self.data.tier)
-            .field("ops", &self.data.ops.len())
-            .field("steps", &self.data.steps.len())
-            .field("device_time", &self.data.device_time)
-            .finish_non_exhaustive()
-    }
 }

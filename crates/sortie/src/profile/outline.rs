@@ -1,8 +1,10 @@
 //! The description of a batch for its profile: names of ops, scopes and steps. The planner provides it.
 
-use std::{panic::Location, sync::Arc};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
+
+use crate::error::CallSite;
 
 /// The ops that were recorded and the steps that they became.
 #[derive(Debug, Default)]
@@ -15,19 +17,19 @@ pub(crate) struct PlanOutline {
     pub(crate) steps: Vec<StepOutline>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OpOutline {
     /// The method that recorded it.
     pub(crate) what: Arc<str>,
     pub(crate) label: String,
-    pub(crate) at: &'static Location<'static>,
+    pub(crate) at: CallSite,
     /// The innermost scope.
     pub(crate) scope: Option<usize>,
     /// When it was recorded, in nanoseconds since the log began.
     pub(crate) recorded: Option<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ScopeOutline {
     pub(crate) label: String,
     pub(crate) outer: Option<usize>,
@@ -36,12 +38,12 @@ pub(crate) struct ScopeOutline {
     pub(crate) end: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct StepOutline {
     /// The kernel, or the kind of transfer.
     pub(crate) name: Arc<str>,
     /// The ops that it executes.
-    pub(crate) ops: SmallVec<[u32; 2]>,
+    pub(crate) ops: SmallVec<[usize; 2]>,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
     /// Floating-point operations, if known.

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{OpProfile, PlanOutline, StepProfile, step::Totals};
+use super::{OpProfile, ScopeOutline, StepProfile, step::Totals};
 
 /// A scope of a batch and everything recorded in it, including inner scopes.
 ///
@@ -21,9 +21,8 @@ use super::{OpProfile, PlanOutline, StepProfile, step::Totals};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ScopeProfile {
-    label: String,
+    outline: ScopeOutline,
     path: String,
-    outer: Option<usize>,
     depth: usize,
     ops: Range<usize>,
     totals: Totals,
@@ -32,24 +31,16 @@ pub struct ScopeProfile {
 }
 
 impl ScopeProfile {
-    pub(super) fn all(outline: &PlanOutline, ops: &[OpProfile], steps: &[StepProfile]) -> Vec<Self> {
-        let mut scopes: Vec<Self> = Vec::with_capacity(outline.scopes.len());
-        for scope in &outline.scopes {
-            let outer = scope.outer.and_then(|outer| scopes.get(outer));
-            let path = outer.map_or_else(|| scope.label.clone(), |outer| format!("{}/{}", outer.path, scope.label));
+    pub(super) fn all(outlines: Vec<ScopeOutline>, ops: &[OpProfile], steps: &[StepProfile]) -> Vec<Self> {
+        let mut scopes: Vec<Self> = Vec::with_capacity(outlines.len());
+        for outline in outlines {
+            let outer = outline.outer.and_then(|outer| scopes.get(outer));
+            let path = outer.map_or_else(|| outline.label.clone(), |outer| format!("{}/{}", outer.path, outline.label));
             let depth = outer.map_or(0, |outer| outer.depth + 1);
-            let own = scope.start.min(ops.len())..scope.end.min(ops.len());
+            let own = outline.start.min(ops.len())..outline.end.min(ops.len());
             let record = ops[own.clone()].iter().map(OpProfile::record).sum::<Option<Duration>>();
-            scopes.push(Self {
-                label: scope.label.clone(),
-                path,
-                outer: scope.outer,
-                depth,
-                ops: own,
-                totals: Totals::default(),
-                straddling: 0,
-                record,
-            });
+            let totals = Totals::default();
+            scopes.push(Self { outline, path, depth, ops: own, totals, straddling: 0, record });
         }
         for step in steps {
             // All scopes around any of its ops. If a scope is in the list, so are its outer scopes.
@@ -58,7 +49,7 @@ impl ScopeProfile {
                 let mut scope = ops.get(*op).and_then(OpProfile::scope);
                 while let Some(number) = scope.filter(|number| !seen.contains(number)) {
                     seen.push(number);
-                    scope = scopes[number].outer;
+                    scope = scopes[number].outline.outer;
                 }
             }
             for number in seen {
@@ -72,94 +63,52 @@ impl ScopeProfile {
         scopes
     }
 
-    /// Its name.
-    #[must_use]
-    pub fn label(&self) -> &str {
-        &self.label
-    }
+    getters! { self:
+        /// Its name.
+        label: &str = &self.outline.label;
 
-    /// Its name with those of the outer scopes: `layer/attention`.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        &self.path
-    }
+        /// Its name with those of the outer scopes: `layer/attention`.
+        path: &str = &self.path;
 
-    /// The enclosing scope, by number.
-    #[must_use]
-    pub fn outer(&self) -> Option<usize> {
-        self.outer
-    }
+        /// The enclosing scope, by number.
+        outer: Option<usize> = self.outline.outer;
 
-    /// Number of enclosing scopes.
-    #[must_use]
-    pub fn depth(&self) -> usize {
-        self.depth
-    }
+        /// Number of enclosing scopes.
+        depth: usize = self.depth;
 
-    /// Its ops, by number.
-    #[must_use]
-    pub fn ops(&self) -> Range<usize> {
-        self.ops.clone()
-    }
+        /// Its ops, by number.
+        ops: Range<usize> = self.ops.clone();
 
-    /// Number of steps that ran only ops of this scope.
-    #[must_use]
-    pub fn steps(&self) -> usize {
-        self.totals.steps
-    }
+        /// Number of steps that ran only ops of this scope.
+        steps: usize = self.totals.steps;
 
-    /// Number of steps that ran both ops of this scope and ops outside it (fused across its border). Their time counts
-    /// only in scopes that contain all of their ops.
-    #[must_use]
-    pub fn straddling(&self) -> usize {
-        self.straddling
-    }
+        /// Number of steps that ran both ops of this scope and ops outside it (fused across its border). Their time
+        /// counts only in scopes that contain all of their ops.
+        straddling: usize = self.straddling;
 
-    /// Device time of those of [`ScopeProfile::steps`] whose time is known.
-    #[must_use]
-    pub fn time(&self) -> Option<Duration> {
-        self.totals.time
-    }
+        /// Device time of those of [`ScopeProfile::steps`] whose time is known.
+        time: Option<Duration> = self.totals.time;
 
-    /// Whether [`ScopeProfile::time`] is complete: no step straddles the border, and the time of every step is known.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.straddling == 0 && self.totals.unknown == 0
-    }
+        /// Whether [`ScopeProfile::time`] is complete: no step straddles the border, and the time of every step is
+        /// known.
+        is_complete: bool = self.straddling == 0 && self.totals.unknown == 0;
 
-    /// Bytes of the bindings of its steps.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.totals.bytes
-    }
+        /// Bytes of the bindings of its steps.
+        bytes: u64 = self.totals.bytes;
 
-    /// Floating-point operations of its steps, as far as known.
-    #[must_use]
-    pub fn flops(&self) -> u64 {
-        self.totals.flops
-    }
+        /// Floating-point operations of its steps, as far as known.
+        flops: u64 = self.totals.flops;
 
-    /// Bytes per second.
-    #[must_use]
-    pub fn bytes_per_second(&self) -> Option<f64> {
-        self.totals.bytes_per_second()
-    }
+        /// Bytes per second.
+        bytes_per_second: Option<f64> = self.totals.bytes_per_second();
 
-    /// Floating-point operations per second.
-    #[must_use]
-    pub fn flops_per_second(&self) -> Option<f64> {
-        self.totals.flops_per_second()
-    }
+        /// Floating-point operations per second.
+        flops_per_second: Option<f64> = self.totals.flops_per_second();
 
-    /// Host time spent encoding its steps.
-    #[must_use]
-    pub fn encode(&self) -> Duration {
-        self.totals.encode
-    }
+        /// Host time spent encoding its steps.
+        encode: Duration = self.totals.encode;
 
-    /// Time spent recording its ops; `None` if it is not known for all of them.
-    #[must_use]
-    pub fn record(&self) -> Option<Duration> {
-        self.record
+        /// Time spent recording its ops; `None` if it is not known for all of them.
+        record: Option<Duration> = self.record;
     }
 }

@@ -4,7 +4,7 @@ use std::{panic::Location, sync::Arc, time::Duration};
 
 use smallvec::SmallVec;
 
-use super::{ExecutedStep, PlanOutline};
+use super::{ExecutedStep, OpOutline, PlanOutline, StepOutline};
 
 /// An executed step: a dispatch, a copy, a fill, a write, a read, or internal work such as zeroing scratch.
 ///
@@ -24,34 +24,23 @@ use super::{ExecutedStep, PlanOutline};
 /// ```
 #[derive(Clone, Debug)]
 pub struct StepProfile {
-    name: Arc<str>,
-    ops: SmallVec<[usize; 2]>,
+    outline: StepOutline,
     submission: usize,
     /// Since the profile began, in nanoseconds.
     time: Option<(u64, u64)>,
     pass: Option<usize>,
-    bytes: [u64; 2],
-    flops: Option<u64>,
     encode: Duration,
-    wave: Option<u32>,
 }
 
 impl StepProfile {
     pub(super) fn new(ran: ExecutedStep, outline: &PlanOutline) -> Self {
-        let of = outline.steps.get(ran.step as usize);
-        let name = of.map_or_else(|| "op".into(), |step| step.name.clone());
-        let ops: SmallVec<[usize; 2]> =
-            of.map(|run| run.ops.iter().map(|op| *op as usize).collect()).unwrap_or_default();
+        let unknown = || StepOutline { name: "op".into(), ..StepOutline::default() };
         Self {
-            name,
+            outline: outline.steps.get(ran.step as usize).cloned().unwrap_or_else(unknown),
             submission: ran.part as usize,
             time: None,
             pass: None,
-            bytes: of.map_or([0; 2], |run| [run.bytes_read, run.bytes_written]),
-            flops: of.and_then(|run| run.flops),
             encode: Duration::from_nanos(ran.encode.into()),
-            wave: of.and_then(|run| run.wave),
-            ops,
         }
     }
 
@@ -64,91 +53,54 @@ impl StepProfile {
 
     /// Whether the planner allows it to run concurrently with another step.
     pub(super) fn may_overlap(&self, other: &Self) -> bool {
-        self.submission == other.submission && self.wave.is_some() && self.wave == other.wave
+        self.submission == other.submission && self.outline.wave.is_some() && self.outline.wave == other.outline.wave
     }
 
-    /// The entry point of the kernel; for tensor operations, the fused operations (`matmul+add+gelu`); for transfers,
-    /// their kind.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
+    getters! { self:
+        /// The entry point of the kernel; for tensor operations, the fused operations (`matmul+add+gelu`); for
+        /// transfers, their kind.
+        name: &str = &self.outline.name;
 
-    /// The recorded ops that it executes, by number: several if they were fused, none for internal work such as zeroing
-    /// scratch.
-    #[must_use]
-    pub fn ops(&self) -> &[usize] {
-        &self.ops
-    }
+        /// The recorded ops that it executes, by number: several if they were fused, none for internal work such as
+        /// zeroing scratch.
+        ops: &[usize] = &self.outline.ops;
 
-    /// The submission that contained it, by number.
-    #[must_use]
-    pub fn submission(&self) -> usize {
-        self.submission
-    }
+        /// The submission that contained it, by number.
+        submission: usize = self.submission;
 
-    /// Device time. `None` ("n/a") if the device writes no timestamp, writes an implausible one, or its clock is too
-    /// coarse.
-    #[must_use]
-    pub fn time(&self) -> Option<Duration> {
-        self.time.map(|(begin, end)| Duration::from_nanos(end - begin))
-    }
+        /// Device time. `None` ("n/a") if the device writes no timestamp, writes an implausible one, or its clock is
+        /// too coarse.
+        time: Option<Duration> = self.time.map(|(begin, end)| Duration::from_nanos(end - begin));
 
-    /// When the device began it, since the profile began. If the device has its own clock, the start is derived from
-    /// [submission and completion times](super::Profile::clock_slack).
-    #[must_use]
-    pub fn begin(&self) -> Option<Duration> {
-        self.time.map(|(begin, _)| Duration::from_nanos(begin))
-    }
+        /// When the device began it, since the profile began. If the device has its own clock, the start is derived
+        /// from [submission and completion times](super::Profile::clock_slack).
+        begin: Option<Duration> = self.time.map(|(begin, _)| Duration::from_nanos(begin));
 
-    /// Bytes read and written: the full size of each binding that the kernel reads, plus that of each it writes; a copy
-    /// counts both. A kernel that touches only part of a binding moves less.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes.iter().sum()
-    }
+        /// Bytes read and written: the full size of each binding that the kernel reads, plus that of each it writes; a
+        /// copy counts both. A kernel that touches only part of a binding moves less.
+        bytes: u64 = self.outline.bytes_read + self.outline.bytes_written;
 
-    /// The part of [`StepProfile::bytes`] that is read.
-    #[must_use]
-    pub fn bytes_read(&self) -> u64 {
-        self.bytes[0]
-    }
+        /// The part of [`StepProfile::bytes`] that is read.
+        bytes_read: u64 = self.outline.bytes_read;
 
-    /// The part of [`StepProfile::bytes`] that is written.
-    #[must_use]
-    pub fn bytes_written(&self) -> u64 {
-        self.bytes[1]
-    }
+        /// The part of [`StepProfile::bytes`] that is written.
+        bytes_written: u64 = self.outline.bytes_written;
 
-    /// Floating-point operations: known for tensor operations, and for dispatches that [declare
-    /// them](crate::Dispatch::flops).
-    #[must_use]
-    pub fn flops(&self) -> Option<u64> {
-        self.flops
-    }
+        /// Floating-point operations: known for tensor operations, and for dispatches that [declare
+        /// them](crate::Dispatch::flops).
+        flops: Option<u64> = self.outline.flops;
 
-    /// Bytes per second.
-    #[must_use]
-    pub fn bytes_per_second(&self) -> Option<f64> {
-        rate(self.bytes(), self.time())
-    }
+        /// Bytes per second.
+        bytes_per_second: Option<f64> = rate(self.bytes(), self.time());
 
-    /// Floating-point operations per second.
-    #[must_use]
-    pub fn flops_per_second(&self) -> Option<f64> {
-        rate(self.flops?, self.time())
-    }
+        /// Floating-point operations per second.
+        flops_per_second: Option<f64> = rate(self.outline.flops?, self.time());
 
-    /// Host time spent encoding it; zero on the built-in CPU, which encodes no commands.
-    #[must_use]
-    pub fn encode(&self) -> Duration {
-        self.encode
-    }
+        /// Host time spent encoding it; zero on the built-in CPU, which encodes no commands.
+        encode: Duration = self.encode;
 
-    /// The pass whose time it shares with other steps, by number in [`Profile::passes`](super::Profile::passes).
-    #[must_use]
-    pub fn pass(&self) -> Option<usize> {
-        self.pass
+        /// The pass whose time it shares with other steps, by number in [`Profile::passes`](super::Profile::passes).
+        pass: Option<usize> = self.pass;
     }
 
     pub(super) fn span(&self) -> Option<(u64, u64)> {
@@ -215,10 +167,7 @@ fn rate(amount: u64, time: Option<Duration>) -> Option<f64> {
 #[derive(Clone, Debug)]
 pub struct OpProfile {
     number: usize,
-    what: Arc<str>,
-    label: String,
-    at: &'static Location<'static>,
-    scope: Option<usize>,
+    outline: OpOutline,
     record: Option<Duration>,
     steps: SmallVec<[usize; 1]>,
     fused_with: Vec<usize>,
@@ -227,33 +176,24 @@ pub struct OpProfile {
 }
 
 impl OpProfile {
-    pub(super) fn all(outline: &PlanOutline, steps: &[StepProfile]) -> Vec<Self> {
+    pub(super) fn all(outlines: Vec<OpOutline>, steps: &[StepProfile]) -> Vec<Self> {
         let mut last = Some(0);
-        let mut ops: Vec<Self> = Vec::with_capacity(outline.ops.len());
-        for (number, op) in outline.ops.iter().enumerate() {
-            let record = op.recorded.zip(last).map(|(at, last)| Duration::from_nanos(at.saturating_sub(last)));
-            last = op.recorded.or(last);
-            ops.push(Self {
-                number,
-                what: op.what.clone(),
-                label: op.label.clone(),
-                at: op.at,
-                scope: op.scope,
-                record,
-                steps: SmallVec::new(),
-                fused_with: Vec::new(),
-                kernel: None,
-                time: None,
-            });
-        }
+        let own = |(number, outline): (usize, OpOutline)| {
+            let recorded = outline.recorded;
+            let record = recorded.zip(last).map(|(at, last)| Duration::from_nanos(at.saturating_sub(last)));
+            last = recorded.or(last);
+            let (steps, fused_with) = (SmallVec::new(), Vec::new());
+            Self { number, outline, record, steps, fused_with, kernel: None, time: None }
+        };
+        let mut ops: Vec<Self> = outlines.into_iter().enumerate().map(own).collect();
         for (number, step) in steps.iter().enumerate() {
-            for op in &step.ops {
+            for op in step.ops() {
                 let Some(of) = ops.get_mut(*op) else { continue };
                 let known = of.steps.is_empty() || of.time.is_some();
                 of.time = step.time().filter(|_| known).map(|time| time + of.time.unwrap_or_default());
                 of.steps.push(number);
-                of.kernel.get_or_insert_with(|| step.name.clone());
-                let others = step.ops.iter().filter(|other| *other != op && !of.fused_with.contains(other));
+                of.kernel.get_or_insert_with(|| step.outline.name.clone());
+                let others = step.ops().iter().filter(|other| *other != op && !of.fused_with.contains(other));
                 let others: SmallVec<[usize; 8]> = others.copied().collect();
                 of.fused_with.extend(others);
             }
@@ -261,67 +201,39 @@ impl OpProfile {
         ops
     }
 
-    /// Its number, as in errors.
-    #[must_use]
-    pub fn number(&self) -> usize {
-        self.number
-    }
+    getters! { self:
+        /// Its number, as in errors.
+        number: usize = self.number;
 
-    /// The recorded operation: `dispatch`, `copy`, `matmul`.
-    #[must_use]
-    pub fn what(&self) -> &str {
-        &self.what
-    }
+        /// The recorded operation: `dispatch`, `copy`, `matmul`.
+        what: &str = &self.outline.what;
 
-    /// Its label; empty if none was set.
-    #[must_use]
-    pub fn label(&self) -> &str {
-        &self.label
-    }
+        /// Its label; empty if none was set.
+        label: &str = &self.outline.label;
 
-    /// The source line that recorded it.
-    #[must_use]
-    pub fn location(&self) -> &'static Location<'static> {
-        self.at
-    }
+        /// The source line that recorded it.
+        location: &'static Location<'static> = self.outline.at;
 
-    /// The innermost scope that contains it, by number in [`Profile::scopes`](super::Profile::scopes).
-    #[must_use]
-    pub fn scope(&self) -> Option<usize> {
-        self.scope
-    }
+        /// The innermost scope that contains it, by number in [`Profile::scopes`](super::Profile::scopes).
+        scope: Option<usize> = self.outline.scope;
 
-    /// The kernel that executed it, alone or fused; `None` if nothing ran for it: an op of no elements, an unused
-    /// tensor.
-    #[must_use]
-    pub fn kernel(&self) -> Option<&str> {
-        self.kernel.as_deref()
-    }
+        /// The kernel that executed it, alone or fused; `None` if nothing ran for it: an op of no elements, an unused
+        /// tensor.
+        kernel: Option<&str> = self.kernel.as_deref();
 
-    /// The ops fused into the same kernels, by number.
-    #[must_use]
-    pub fn fused_with(&self) -> &[usize] {
-        &self.fused_with
-    }
+        /// The ops fused into the same kernels, by number.
+        fused_with: &[usize] = &self.fused_with;
 
-    /// The steps that executed it, by number in [`Profile::steps`](super::Profile::steps). Usually one; several if it
-    /// was split to keep a submission short, or needs several kernels.
-    #[must_use]
-    pub fn steps(&self) -> &[usize] {
-        &self.steps
-    }
+        /// The steps that executed it, by number in [`Profile::steps`](super::Profile::steps). Usually one; several if
+        /// it was split to keep a submission short, or needs several kernels.
+        steps: &[usize] = &self.steps;
 
-    /// Device time of those steps. A fused op reports the time of its whole kernel, so times of fused ops do not add
-    /// up.
-    #[must_use]
-    pub fn time(&self) -> Option<Duration> {
-        self.time
-    }
+        /// Device time of those steps. A fused op reports the time of its whole kernel, so times of fused ops do not
+        /// add up.
+        time: Option<Duration> = self.time;
 
-    /// Time from the previous op, or from [`Batch::profile`](crate::Batch::profile), until it was recorded, including
-    /// the program's own work in between. `None` for ops recorded before profiling began.
-    #[must_use]
-    pub fn record(&self) -> Option<Duration> {
-        self.record
+        /// Time from the previous op, or from [`Batch::profile`](crate::Batch::profile), until it was recorded,
+        /// including the program's own work in between. `None` for ops recorded before profiling began.
+        record: Option<Duration> = self.record;
     }
 }

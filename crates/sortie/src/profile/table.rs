@@ -30,26 +30,14 @@ impl fmt::Display for Profile {
 
 impl Profile {
     fn summary(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (ops, steps, submissions) = (self.ops().len(), self.steps().len(), self.submissions());
-        let plural = |count: usize| if count == 1 { "" } else { "s" };
-        writeln!(
-            f,
-            "{ops} op{} as {steps} step{} in {submissions} submission{} on {}",
-            plural(ops),
-            plural(steps),
-            plural(submissions),
-            self.device()
-        )?;
+        let counted = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+        let (ops, steps) = (counted(self.ops().len(), "op"), counted(self.steps().len(), "step"));
+        let submissions = counted(self.submissions(), "submission");
+        writeln!(f, "{ops} as {steps} in {submissions} on {}", self.device())?;
         let stages = self.stages();
         let record = stages.record.map_or_else(|| UNKNOWN.into(), time);
-        writeln!(
-            f,
-            "host    record {record}, plan {}, encode {}, submit {}, wait {}",
-            time(stages.plan),
-            time(stages.encode),
-            time(stages.submit),
-            time(stages.wait)
-        )?;
+        let [plan, encode, submit, wait] = [stages.plan, stages.encode, stages.submit, stages.wait].map(time);
+        writeln!(f, "host    record {record}, plan {plan}, encode {encode}, submit {submit}, wait {wait}")?;
         let device = self.device_time().map_or_else(|| UNKNOWN.into(), time);
         write!(f, "device  {device} ({})", self.tier())?;
         for why in self.caveats() {

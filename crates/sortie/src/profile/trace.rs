@@ -5,7 +5,6 @@
 //! queued request) are `b` and `e` pairs with an id.
 
 use std::{
-    fmt::Write as _,
     fs::File,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
@@ -81,16 +80,13 @@ impl Trace {
         if whole { Ok(()) } else { Err(Error::internal("the thread that writes a trace panicked; please report it")) }
     }
 
-    /// Batches and batcher events that were dropped because too many were queued. The file also contains this number.
-    #[must_use]
-    pub fn missed(&self) -> u64 {
-        self.watch.as_ref().map_or(0, Watch::missed)
-    }
+    getters! { self:
+        /// Batches and batcher events that were dropped because too many were queued. The file also contains this
+        /// number.
+        missed: u64 = self.watch.as_ref().map_or(0, Watch::missed);
 
-    /// The file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+        /// The file.
+        path: &Path = &self.path;
     }
 }
 
@@ -110,7 +106,6 @@ pub(super) struct Writer<W: Write> {
     /// End of the last event of each device.
     ended: Vec<u64>,
     ids: u64,
-    line: String,
 }
 
 /// An event with its time range, in nanoseconds since the trace began.
@@ -125,16 +120,8 @@ struct Event<'a> {
 
 impl<W: Write> Writer<W> {
     pub(super) fn new(to: W, zero: Instant) -> io::Result<Self> {
-        let mut writer = Self {
-            to,
-            zero,
-            any: false,
-            threads: Vec::new(),
-            devices: Vec::new(),
-            ended: Vec::new(),
-            ids: 0,
-            line: String::new(),
-        };
+        let (threads, devices, ended) = (Vec::new(), Vec::new(), Vec::new());
+        let mut writer = Self { to, zero, any: false, threads, devices, ended, ids: 0 };
         writer.to.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         writer.metadata("process_name", HOST, 0, "host")?;
         writer.metadata("process_name", DEVICE, 0, "devices")?;
@@ -154,24 +141,20 @@ impl<W: Write> Writer<W> {
         let id = self.ids;
         for stage in &data.host {
             let (begin, end) = (at_of(shift, stage.begin), at_of(shift, stage.end));
-            match stage.kind {
+            let event = |name, category, arguments| Event { name, category, begin, end, arguments };
+            let name = match stage.kind {
                 // Batches may be recorded concurrently on one thread.
                 StageKind::Record => {
-                    self.apart(id, &Event { name: "record", category: "batch", begin, end, arguments: "" })?;
+                    self.apart(id, &event("record", "batch", ""))?;
+                    continue;
                 }
-                kind => {
-                    let name = match kind {
-                        StageKind::Plan => "plan",
-                        StageKind::Encode => "encode",
-                        _ => "submit",
-                    };
-                    let thread = self.thread(stage.thread, stage.thread_name.as_deref())?;
-                    let arguments = format!("\"batch\":{id}");
-                    let event = Event { name, category: "host", begin, end, arguments: &arguments };
-                    self.open(HOST, thread, &event)?;
-                    self.close(HOST, thread, event.end)?;
-                }
-            }
+                StageKind::Plan => "plan",
+                StageKind::Encode => "encode",
+                StageKind::Submit => "submit",
+            };
+            let thread = self.thread(stage.thread, stage.thread_name.as_deref())?;
+            self.open(HOST, thread, &event(name, "host", &format!("\"batch\":{id}")))?;
+            self.close(HOST, thread, end)?;
         }
         let completed = data.submissions.iter().map(|submission| submission.completed).max();
         let submitted = data.host.iter().filter(|stage| stage.kind == StageKind::Submit).map(|stage| stage.end).max();
@@ -210,19 +193,13 @@ impl<W: Write> Writer<W> {
             let begin = at_of(shift, begin).max(earliest);
             let end = at_of(shift, end).max(begin);
             self.ended[track as usize] = end;
-            let mut arguments = format!(
-                "\"batch\":{id},\"submission\":{number},\"steps\":{},\"times\":{}",
-                steps.len(),
-                quoted(&data.tier.to_string())
-            );
+            let (steps, times) = (steps.len(), quoted(&data.tier.to_string()));
+            let mut arguments = format!("\"batch\":{id},\"submission\":{number},\"steps\":{steps},\"times\":{times}");
             if !data.caveats.is_empty() {
                 arguments += &format!(",\"disturbed by\":{}", quoted(&data.caveats.join("; ")));
             }
-            self.open(
-                DEVICE,
-                track,
-                &Event { name: "submission", category: "device", begin, end, arguments: &arguments },
-            )?;
+            let event = Event { name: "submission", category: "device", begin, end, arguments: &arguments };
+            self.open(DEVICE, track, &event)?;
             self.steps(profile, track, shift, begin, end, &spans)?;
             self.close(DEVICE, track, end)?;
         }
@@ -358,10 +335,8 @@ impl<W: Write> Writer<W> {
     }
 
     fn write(&mut self, event: std::fmt::Arguments<'_>) -> io::Result<()> {
-        self.line.clear();
-        self.line.push_str(if std::mem::replace(&mut self.any, true) { ",\n" } else { "\n" });
-        self.line.write_fmt(event).map_err(io::Error::other)?;
-        self.to.write_all(self.line.as_bytes())
+        let separator = if std::mem::replace(&mut self.any, true) { "," } else { "" };
+        write!(self.to, "{separator}\n{event}")
     }
 }
 

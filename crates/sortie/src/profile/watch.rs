@@ -1,7 +1,6 @@
 //! Watchers of a device: they receive the profile of every batch.
 
 use std::{
-    fmt,
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -50,16 +49,11 @@ enum Message {
 }
 
 /// The sending side of one watcher.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Watcher")]
 pub(crate) struct Watcher {
     to: SyncSender<Message>,
     missed: Arc<AtomicU64>,
-}
-
-impl fmt::Debug for Watcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Watcher")
-    }
 }
 
 /// The watchers of a batch.
@@ -156,6 +150,8 @@ impl Watcher {
 ///
 /// Dropping it also ends the watch once the batches in flight have completed and been delivered, but without waiting
 /// for that. [`Watch::finish`] waits.
+#[derive(derive_more::Debug)]
+#[debug("Watch {{ .. }}")]
 #[must_use = "a watch ends when it is dropped"]
 pub struct Watch {
     notes: Arc<Watchers>,
@@ -216,11 +212,5 @@ impl Drop for Watch {
         if let Some(thread) = self.thread.take() {
             register_ending(thread);
         }
-    }
-}
-
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").finish_non_exhaustive()
     }
 }

@@ -1,11 +1,11 @@
 //! A debugging check: the first run of a replay is compared with the same work run as a batch.
 
-use std::{panic::Location, sync::Arc};
+use std::sync::Arc;
 
 use super::{ReplayInner, Run};
 use crate::{
     device::Buffer,
-    error::{Error, Result},
+    error::{CallSite, Error, Result},
     memory::Usage,
     plan::RunArgs,
 };
@@ -18,9 +18,9 @@ pub(super) struct ReplayCheck {
 impl ReplayCheck {
     /// Encodes and runs the same work, keeps the results and restores the buffers. `None` if the check is off, or a run
     /// was compared already.
-    pub(super) fn of(run: &Run, here: &'static Location<'static>) -> Result<Option<Self>> {
+    pub(super) fn of(run: &Run, here: CallSite) -> Result<Option<Self>> {
         let parts = &run.parts;
-        if !parts.core.options().check_replays || parts.first.set(()).is_err() {
+        if !parts.core.options.check_replays || parts.first.set(()).is_err() {
             return Ok(None);
         }
         let buffers = written(parts);
@@ -35,7 +35,7 @@ impl ReplayCheck {
     }
 
     /// Compares after the run is done.
-    pub(super) fn compare(&self, here: &'static Location<'static>) -> Result<()> {
+    pub(super) fn compare(&self, here: CallSite) -> Result<()> {
         for (number, (buffer, expected)) in self.left.iter().enumerate() {
             let found = buffer.download()?;
             let Some(at) = found.iter().zip(expected).position(|(found, expected)| found != expected) else { continue };
@@ -56,7 +56,8 @@ impl ReplayCheck {
 /// All memory that a run writes, as far as it can be read and restored.
 fn written(parts: &Arc<ReplayInner>) -> Vec<Buffer<u32>> {
     let frozen = parts.frozen();
-    let mut slots: Vec<_> = frozen.touches().iter().filter(|touch| touch.writes).map(|touch| touch.slot.0).collect();
+    let mut slots: Vec<_> =
+        frozen.planned.touches.iter().filter(|touch| touch.writes).map(|touch| touch.slot.0).collect();
     slots.sort_unstable();
     slots.dedup();
     let blocks = slots.iter().filter_map(|slot| frozen.resources.blocks[*slot as usize].clone());

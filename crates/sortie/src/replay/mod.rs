@@ -10,7 +10,6 @@ mod rerecord;
 mod run;
 
 use std::{
-    fmt,
     marker::PhantomData,
     panic::Location,
     sync::{Arc, OnceLock},
@@ -52,7 +51,8 @@ use crate::{
 /// }
 /// # Ok::<(), sortie::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Replay {{ inputs: {}, .. }}", self.parts.inputs.len())]
 pub struct Replay {
     parts: Arc<ReplayInner>,
 }
@@ -89,32 +89,25 @@ struct ReplayInner {
 /// assert_eq!((sums.wait()?, frame.len()), (vec![6.0, 15.0], 6));
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Input {{ len: {len}, .. }}")]
 pub struct Input<T> {
     batch: u64,
     /// `None` if it was refused.
     slot: Option<SlotId>,
     len: usize,
     /// The outermost dimension; 1 if it has none.
-    rows: usize,
+    pub(crate) rows: usize,
     elements: PhantomData<fn() -> T>,
 }
 
 impl<T> Input<T> {
-    /// Number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
+    getters! { self:
+        /// Number of elements.
+        len: usize = self.len;
 
-    /// Whether it has no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The length of its outermost dimension; 1 if it has none.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
+        /// Whether it has no elements.
+        is_empty: bool = self.len == 0;
     }
 }
 
@@ -125,12 +118,6 @@ impl<T> Clone for Input<T> {
 }
 
 impl<T> Copy for Input<T> {}
-
-impl<T> fmt::Debug for Input<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Input").field("len", &self.len).finish_non_exhaustive()
-    }
-}
 
 /// A value that each run of a replay can read: returned by [`Tensor::output`] and [`Batch::output`].
 ///
@@ -148,6 +135,8 @@ impl<T> fmt::Debug for Input<T> {
 /// assert_eq!((read.wait()?, double.len()), (vec![9.0, 16.0], 2));
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Output {{ bytes: {bytes}, .. }}")]
 pub struct Output<T> {
     batch: u64,
     start: u64,
@@ -156,16 +145,12 @@ pub struct Output<T> {
 }
 
 impl<T> Output<T> {
-    /// Number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        crate::memory::index(self.bytes) / size_of::<T>().max(1)
-    }
+    getters! { self:
+        /// Number of elements.
+        len: usize = crate::memory::index(self.bytes) / size_of::<T>().max(1);
 
-    /// Whether it has no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.bytes == 0
+        /// Whether it has no elements.
+        is_empty: bool = self.bytes == 0;
     }
 }
 
@@ -177,19 +162,13 @@ impl<T> Clone for Output<T> {
 
 impl<T> Copy for Output<T> {}
 
-impl<T> fmt::Debug for Output<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Output").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
-
 impl Batch {
     /// An input, whose data each run of a [`Replay`] provides, and the tensor that has this data in the recording.
     #[track_caller]
     pub fn input<T: Element>(&self, shape: impl AsRef<[usize]>) -> (Input<T>, Tensor<'_, T>) {
         let tensor = self.input_tensor(shape.as_ref());
         let rows = shape.as_ref().first().copied().unwrap_or(1).max(1);
-        let input = Input { batch: self.id(), slot: tensor.slot(), len: tensor.len(), rows, elements: PhantomData };
+        let input = Input { batch: self.id, slot: tensor.slot(), len: tensor.len(), rows, elements: PhantomData };
         (input, tensor)
     }
 
@@ -198,7 +177,7 @@ impl Batch {
     #[track_caller]
     pub fn output<B: Typed>(&self, from: B) -> Output<B::Item> {
         let (start, bytes) = self.output_of(from);
-        Output { batch: self.id(), start, bytes, elements: PhantomData }
+        Output { batch: self.id, start, bytes, elements: PhantomData }
     }
 
     /// Turns the batch into a replay. Planning, compiling and allocating happen here, so a run only has to be
@@ -224,9 +203,9 @@ impl Batch {
     #[track_caller]
     pub fn freeze(self) -> Result<Replay> {
         let here = Location::caller();
-        let (core, batch) = (self.core().clone(), self.id());
+        let (core, batch) = (self.core.clone(), self.id);
         let (frozen, split) = self.frozen(here)?;
-        let inputs = frozen.inputs().clone();
+        let inputs = frozen.planned.recording.inputs.clone();
         let frozen = Mutex::new(Arc::new(frozen));
         let (rerecord, first) = (Rerecord::default(), OnceLock::new());
         Ok(Replay { parts: Arc::new(ReplayInner { core, batch, frozen, inputs, split, rerecord, first }) })
@@ -260,11 +239,5 @@ impl Replay {
     #[must_use]
     pub fn run(&self) -> Run {
         Run::new(self.parts.clone())
-    }
-}
-
-impl fmt::Debug for Replay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replay").field("inputs", &self.parts.inputs.len()).finish_non_exhaustive()
     }
 }

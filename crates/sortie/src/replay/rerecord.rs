@@ -12,17 +12,14 @@
 //! has exceeded its budget. The new recording has the same ports, buffers and pipelines. Its scratch memory differs
 //! where other dispatches are divided.
 
-use std::{
-    panic::Location,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 use super::ReplayInner;
 use crate::{
-    error::Result,
+    error::{CallSite, Result},
     metrics::AtomicCounter,
     plan::{Cuts, CutsFit, FrozenPlan, RunArgs},
 };
@@ -38,17 +35,6 @@ pub(super) struct Rerecord {
     pending: AtomicBool,
 }
 
-/// A requested rerecording. Dropping it clears `pending`, whether the job succeeds, fails or is dropped.
-struct Pending(Weak<ReplayInner>);
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if let Some(parts) = self.0.upgrade() {
-            parts.rerecord.pending.store(false, Ordering::Release);
-        }
-    }
-}
-
 impl ReplayInner {
     /// The recording that the next run uses.
     pub(super) fn frozen(&self) -> Arc<FrozenPlan> {
@@ -56,13 +42,8 @@ impl ReplayInner {
     }
 
     /// The cuts of a run. Sets `run_args.encoded` if the run must be encoded.
-    pub(super) fn cuts(
-        self: &Arc<Self>,
-        frozen: &FrozenPlan,
-        run_args: &mut RunArgs,
-        here: &'static Location<'static>,
-    ) -> Arc<Cuts> {
-        let (costs, limits, rule) = (self.core.costs(), self.core.limits(), self.split.rule());
+    pub(super) fn cuts(self: &Arc<Self>, frozen: &FrozenPlan, run_args: &mut RunArgs, here: CallSite) -> Arc<Cuts> {
+        let (costs, limits, rule) = (&self.core.costs, self.core.limits(), self.split.rule());
         if run_args.encoded || !frozen.is_native() {
             return frozen.encoded_cuts(costs, limits, rule);
         }
@@ -75,11 +56,11 @@ impl ReplayInner {
             run_args.encoded = true;
             return frozen.encoded_cuts(costs, limits, rule);
         }
-        frozen.recorded_cuts().clone()
+        frozen.cuts.clone()
     }
 
     /// Requests rerecording, unless it was done recently.
-    fn ask_for_another(self: &Arc<Self>, run: u64, here: &'static Location<'static>) {
+    fn ask_for_another(self: &Arc<Self>, run: u64, here: CallSite) {
         let (state, doublings) = (&self.rerecord, run.ilog2() + 1);
         let lately = || doublings <= state.doublings.load(Ordering::Relaxed);
         if lately() || state.pending.swap(true, Ordering::Acquire) {
@@ -89,10 +70,15 @@ impl ReplayInner {
         if lately() {
             return state.pending.store(false, Ordering::Release);
         }
-        let pending = Pending(Arc::downgrade(self));
-        self.core.replay_thread().push(move || {
+        // Whether the job succeeds, fails or is dropped.
+        let pending = scopeguard::guard(Arc::downgrade(self), |replay| {
+            if let Some(parts) = replay.upgrade() {
+                parts.rerecord.pending.store(false, Ordering::Release);
+            }
+        });
+        self.core.replay_thread.push(move || {
             // The replay was dropped.
-            let Some(parts) = pending.0.upgrade() else { return };
+            let Some(parts) = pending.upgrade() else { return };
             // A failure counts as done, so that it is not retried at once.
             let recorded = parts.record_anew(here).unwrap_or_else(|error| {
                 tracing::debug!(target: "sortie", %error, "a replay was not recorded anew");
@@ -105,19 +91,19 @@ impl ReplayInner {
     }
 
     /// Returns false if it is no longer necessary.
-    fn record_anew(&self, here: &'static Location<'static>) -> Result<bool> {
+    fn record_anew(&self, here: CallSite) -> Result<bool> {
         let (core, frozen) = (&self.core, self.frozen());
-        let _inside = core.enter();
-        core.lost().check()?;
+        let _inside = core.backend.enter();
+        core.lost.check()?;
         // The estimates may have changed back meanwhile.
-        let wanted = frozen.wanted(core.costs(), core.limits(), self.split.rule());
-        if wanted.added() == frozen.recorded_cuts().added() {
+        let wanted = frozen.wanted(&core.costs, core.limits(), self.split.rule());
+        if wanted.added() == frozen.cuts.added() {
             return Ok(false);
         }
-        let [from, to] = [frozen.recorded_cuts(), &wanted].map(|cuts| cuts.list.len());
-        let Some(next) = core.backend().refreeze(&frozen, wanted, here)? else { return Ok(true) };
+        let [from, to] = [&frozen.cuts, &wanted].map(|cuts| cuts.list.len());
+        let Some(next) = core.backend.refreeze(&frozen, wanted, here)? else { return Ok(true) };
         *self.frozen.lock() = Arc::new(next);
-        core.counters().replays_rerecorded.add(1);
+        core.counters.replays_rerecorded.add(1);
         tracing::debug!(target: "sortie", from, to, "a replay is recorded anew: submissions");
         Ok(true)
     }

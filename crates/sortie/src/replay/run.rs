@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::{Input, Output, ReplayInner, check::ReplayCheck};
 use crate::{
     clock::Instant,
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     finish::{BatchReadback, Completion, Reading, Ticket},
     launch::{self, Launch, Profiled, RunSource},
     memory::{host, index},
@@ -65,7 +65,7 @@ impl Run {
         };
         let run_args = RunArgs { data, ..RunArgs::default() };
         let completion = Arc::new(Completion::new());
-        let watched = parts.core.notes().is_on();
+        let watched = parts.core.notes.is_on();
         let mut run = Self { parts, run_args, given, mistakes, completion, readback: None, submitted: false };
         if watched {
             run.log();
@@ -176,31 +176,31 @@ impl Run {
     }
 
     /// Checks and launches. Readings get the error too.
-    pub(super) fn launch(mut self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
+    pub(super) fn launch(mut self, at: CallSite, wait: bool) -> Result<Arc<Completion>> {
         self.submitted = true;
         let (completion, core) = (self.completion.clone(), self.parts.core.clone());
-        let _inside = core.enter();
-        if core.notes().is_on() {
+        let _inside = core.backend.enter();
+        if core.notes.is_on() {
             self.log();
         }
         let frozen = self.parts.frozen();
         if let Err(error) = self.check(at) {
-            let error = launch::attribute(error, &frozen.resources.blocks, |error| core.explain(error), at);
-            return Err(launch::refuse(error, &completion, core.counters()));
+            let error = launch::attribute(error, &frozen.resources.blocks, |error| core.backend.explain(error), at);
+            return Err(launch::refuse(error, &completion, &core.counters));
         }
         let mut run_args = std::mem::take(&mut self.run_args);
         let cuts = self.parts.cuts(&frozen, &mut run_args, at);
         let log = run_args.log.clone().filter(|_| self.readback.is_some());
         if let Some(log) = &log {
-            log.stage(StageKind::Record, 0, log.zero(), Instant::now());
+            log.stage(StageKind::Record, 0, log.zero, Instant::now());
         }
-        let launched = core.backend().launch(Launch {
+        let launched = core.backend.launch(Launch {
             planned: &frozen.planned,
             cuts: &cuts,
             source: RunSource::Replay(&frozen, run_args),
             completion: &completion,
             readback: self.readback.as_ref(),
-            profiled: log.as_ref().map(|log| Profiled { log, watchers: core.notes().watchers(), device: core.info() }),
+            profiled: log.as_ref().map(|log| Profiled { log, watchers: core.notes.watchers(), device: &core.info }),
             at,
             wait,
         });
@@ -208,7 +208,7 @@ impl Run {
     }
 
     /// Finds all mistakes made with this run.
-    fn check(&mut self, at: &'static Location<'static>) -> Result<()> {
+    fn check(&mut self, at: CallSite) -> Result<()> {
         if let Some(forgotten) = self.given.iter().position(|given| !given) {
             let count = self.given.len();
             let message = format!("input {} of {count} has no data in this run", forgotten + 1);
@@ -216,7 +216,7 @@ impl Run {
         }
         match Error::all(std::mem::take(&mut self.mistakes)) {
             Some(mistakes) => Err(mistakes),
-            None => self.parts.core.lost().check(),
+            None => self.parts.core.lost.check(),
         }
     }
 }

@@ -13,14 +13,14 @@ mod source;
 mod transform;
 mod windows;
 
-use std::{fmt, panic::Location};
+use std::panic::Location;
 
 use self::transform::Transform;
 pub use self::{progress::Progress, sink::Sink, source::Source, windows::Windows};
 use crate::{
     batch::Batch,
     device::Device,
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     finish::Reading,
     kernel::Kernel,
     replay::{Input, Output, Replay},
@@ -62,8 +62,12 @@ const MAX_WINDOW_BYTES: u64 = u32::MAX as u64;
 /// again if the device needs staging buffers, one input window being gathered, and one output window being used. The
 /// memory is reused for all windows, as long as a window is not larger than a quarter of the bytes that the
 /// [pool](crate::device::PoolLimits) keeps.
+#[derive(derive_more::Debug)]
+#[debug("Stream {{ widths: {widths:?}, window: {window}, in_flight: {in_flight}, .. }}")]
 pub struct Stream<'a, T, U> {
     transform: Transform<'a, T, U>,
+    /// The user's line, for errors.
+    here: CallSite,
     /// Elements of an input row and of an output row.
     widths: [usize; 2],
     window: usize,
@@ -83,7 +87,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     #[must_use]
     #[track_caller]
     pub fn kernel(device: &Device, kernel: &Kernel) -> Self {
-        Self::new(Transform::Kernel { device: device.clone(), kernel: kernel.clone(), here: Location::caller() })
+        Self::new(Transform::Kernel { device: device.clone(), kernel: kernel.clone() }, Location::caller())
     }
 
     /// Runs the ops that `record` records for each window. `record` gets a tensor of shape `[rows, width]` and returns
@@ -107,8 +111,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     #[must_use]
     #[track_caller]
     pub fn record(device: &Device, record: impl for<'b> FnMut(&'b Batch, Tensor<'b, T>) -> Reading<U> + 'a) -> Self {
-        let here = Location::caller();
-        Self::new(Transform::Recording { device: device.clone(), record: Box::new(record), here })
+        Self::new(Transform::Recording { device: device.clone(), record: Box::new(record) }, Location::caller())
     }
 
     /// Runs a replay, with one of its inputs and one of its outputs. The input determines the window: rows are its
@@ -130,14 +133,13 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     #[must_use]
     #[track_caller]
     pub fn replay(replay: &Replay, input: Input<T>, output: Output<U>) -> Self {
-        let here = Location::caller();
-        let widths = [input.len() / input.rows(), output.len() / input.rows()];
-        let transform = Transform::Replay { replay: replay.clone(), input, output, here };
-        Self { widths: widths.map(|width| width.max(1)), ..Self::new(transform) }
+        let widths = [input.len() / input.rows, output.len() / input.rows];
+        let transform = Transform::Replay { replay: replay.clone(), input, output };
+        Self { widths: widths.map(|width| width.max(1)), ..Self::new(transform, Location::caller()) }
     }
 
-    fn new(transform: Transform<'a, T, U>) -> Self {
-        Self { transform, widths: [1, 1], window: WINDOW, in_flight: IN_FLIGHT, tell: None }
+    fn new(transform: Transform<'a, T, U>, here: CallSite) -> Self {
+        Self { transform, here, widths: [1, 1], window: WINDOW, in_flight: IN_FLIGHT, tell: None }
     }
 
     /// Sets the elements of an input row and of an output row; the default is 1 and 1. Windows are whole rows. (A
@@ -217,12 +219,11 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) if windows of a single row do not fit the memory budget;
     /// [`Bindings`](crate::ErrorKind::Bindings) if the kernel's bindings do not suit a stream.
     pub fn window_rows(&mut self) -> Result<usize> {
-        self.transform.check(self.widths)?;
-        let (device, here) = match &self.transform {
-            Transform::Replay { input, .. } => return Ok(input.rows()),
-            Transform::Kernel { device, here, .. } | Transform::Recording { device, here, .. } => {
-                (device.clone(), *here)
-            }
+        let here = self.here;
+        self.transform.check(self.widths).map_err(|error| error.at(here))?;
+        let device = match &self.transform {
+            Transform::Replay { input, .. } => return Ok(input.rows),
+            Transform::Kernel { device, .. } | Transform::Recording { device, .. } => device.clone(),
         };
         let limits = device.info().limits;
         let most = limits.binding_bytes.min(limits.buffer_bytes).min(MAX_WINDOW_BYTES) & !3;
@@ -240,10 +241,10 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
 
     /// The most rows, half of `rows` or a quarter and so on, of which `in_flight` windows fit the memory budget.
     fn fit(&mut self, mut rows: usize, device: &Device) -> Result<usize> {
-        let core = device.core();
-        let Some(budget) = core.options().memory_budget else { return Ok(rows) };
-        let pool = core.pool();
-        let used = pool.live_bytes().saturating_sub(pool.idle_bytes()) + core.backend().staged_bytes();
+        let core = &device.core;
+        let Some(budget) = core.options.memory_budget else { return Ok(rows) };
+        let pool = &core.pool;
+        let used = pool.live_bytes().saturating_sub(pool.idle_bytes()) + core.backend.staged_bytes();
         let free = budget.saturating_sub(used);
         let even = size_of::<T>().min(size_of::<U>()) < 4;
         loop {
@@ -304,14 +305,4 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
 /// Bytes of `len` elements; saturates.
 fn bytes<T>(len: usize) -> u64 {
     (len as u64).saturating_mul(size_of::<T>() as u64)
-}
-
-impl<T, U> fmt::Debug for Stream<'_, T, U> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream")
-            .field("widths", &self.widths)
-            .field("window", &self.window)
-            .field("in_flight", &self.in_flight)
-            .finish_non_exhaustive()
-    }
 }

@@ -1,6 +1,6 @@
 //! The output of a stream.
 
-use std::{fmt, io};
+use std::io;
 
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -28,74 +28,36 @@ use crate::{
 /// assert_eq!((all, file, sum), (vec![2, 4, 6], vec![2, 0, 0, 0, 4, 0, 0, 0, 6, 0, 0, 0], 12));
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Sink {{ .. }}")]
 pub struct Sink<'a, U> {
-    drain: Box<dyn SinkWriter<U> + 'a>,
+    pub(super) drain: Drain<'a, U>,
 }
 
-/// Writes windows.
-trait SinkWriter<U> {
-    fn take(&mut self, window: &[U]) -> Result<()>;
-
-    /// Called after the last window.
-    fn end(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
+/// Takes each window, and `None` after the last.
+type Drain<'a, U> = Box<dyn FnMut(Option<&[U]>) -> Result<()> + 'a>;
 
 impl<'a, U: Element> Sink<'a, U> {
     /// Writes bytes in native byte order, and flushes at the end.
     #[must_use]
-    pub fn writer(writer: impl io::Write + 'a) -> Self {
-        Self { drain: Box::new(Writer(writer)) }
+    pub fn writer(mut writer: impl io::Write + 'a) -> Self {
+        Self::new(move |window| match window {
+            Some(window) => writer.write_all(bytemuck::cast_slice(window)).map_err(failed),
+            None => writer.flush().map_err(failed),
+        })
     }
 
     /// Calls a function with each window. An error ends the stream.
     #[must_use]
-    pub fn each<E>(take: impl FnMut(&[U]) -> Result<(), E> + 'a) -> Self
+    pub fn each<E>(mut take: impl FnMut(&[U]) -> Result<(), E> + 'a) -> Self
     where
         E: std::error::Error + Send + Sync + 'static,
     {
-        Self { drain: Box::new(Each(take)) }
+        Self::new(move |window| window.map_or(Ok(()), &mut take).map_err(failed))
     }
 
-    pub(super) fn take(&mut self, window: &[U]) -> Result<()> {
-        self.drain.take(window)
-    }
-
-    pub(super) fn end(&mut self) -> Result<()> {
-        self.drain.end()
-    }
-}
-
-struct Writer<W>(W);
-
-impl<U: Element, W: io::Write> SinkWriter<U> for Writer<W> {
-    fn take(&mut self, window: &[U]) -> Result<()> {
-        self.0.write_all(bytemuck::cast_slice(window)).map_err(failed)
-    }
-
-    fn end(&mut self) -> Result<()> {
-        self.0.flush().map_err(failed)
-    }
-}
-
-struct Each<F>(F);
-
-impl<U, E, F> SinkWriter<U> for Each<F>
-where
-    E: std::error::Error + Send + Sync + 'static,
-    F: FnMut(&[U]) -> Result<(), E>,
-{
-    fn take(&mut self, window: &[U]) -> Result<()> {
-        self.0(window).map_err(failed)
-    }
-}
-
-impl<U: Element> SinkWriter<U> for &mut Vec<U> {
-    fn take(&mut self, window: &[U]) -> Result<()> {
-        Error::reserve(self, window.len())?;
-        self.extend_from_slice(window);
-        Ok(())
+    fn new(drain: impl FnMut(Option<&[U]>) -> Result<()> + 'a) -> Self {
+        Self { drain: Box::new(drain) }
     }
 }
 
@@ -105,12 +67,11 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
 
 impl<'a, U: Element> From<&'a mut Vec<U>> for Sink<'a, U> {
     fn from(all: &'a mut Vec<U>) -> Self {
-        Self { drain: Box::new(all) }
-    }
-}
-
-impl<U> fmt::Debug for Sink<'_, U> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sink").finish_non_exhaustive()
+        Self::new(|window| {
+            let window = window.unwrap_or_default();
+            Error::reserve(all, window.len())?;
+            all.extend_from_slice(window);
+            Ok(())
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! The input of a stream.
 
-use std::{fmt, io, iter::Fuse};
+use std::{io, iter::Fuse};
 
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -30,9 +30,11 @@ use crate::{
 /// }
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Source {{ len: {len:?}, .. }}")]
 pub struct Source<'a, T> {
     feed: Box<dyn SourceReader<T> + 'a>,
-    len: Option<u64>,
+    pub(super) len: Option<u64>,
 }
 
 /// Elements of the first read: a short input needs no more memory than this, however large the window.
@@ -112,11 +114,6 @@ impl<'a, T: Element> Source<'a, T> {
     pub fn of_len(mut self, elements: u64) -> Self {
         self.len = Some(elements);
         self
-    }
-
-    /// The number of elements, if known.
-    pub(super) fn len(&self) -> Option<u64> {
-        self.len
     }
 
     pub(super) fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]> {
@@ -262,11 +259,5 @@ impl<'a, T: Element, const N: usize> From<&'a [T; N]> for Source<'a, T> {
 impl<'a, T: Element> From<&'a Vec<T>> for Source<'a, T> {
     fn from(elements: &'a Vec<T>) -> Self {
         Self::slice(elements)
-    }
-}
-
-impl<T> fmt::Debug for Source<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source").field("len", &self.len).finish_non_exhaustive()
     }
 }

@@ -4,13 +4,11 @@
 //! only path to the device with a single copy, and on the built-in CPU the only one that need not wait for the running
 //! kernel. Each recording is a few ops with a cached plan, so a window costs little more than moving its bytes.
 
-use std::panic::Location;
-
 use super::bytes;
 use crate::{
     batch::{Batch, FlatRows, Grid},
     device::Device,
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     finish::{Reading, Ticket},
     kernel::Kernel,
     memory::pooled_bytes,
@@ -23,26 +21,26 @@ type RecordWindow<'a, T, U> = Box<dyn for<'b> FnMut(&'b Batch, Tensor<'b, T>) ->
 
 /// The processing of a window, with the user's line for errors.
 pub(super) enum Transform<'a, T, U> {
-    Kernel { device: Device, kernel: Kernel, here: &'static Location<'static> },
-    Recording { device: Device, record: RecordWindow<'a, T, U>, here: &'static Location<'static> },
-    Replay { replay: Replay, input: Input<T>, output: Output<U>, here: &'static Location<'static> },
+    Kernel { device: Device, kernel: Kernel },
+    Recording { device: Device, record: RecordWindow<'a, T, U> },
+    Replay { replay: Replay, input: Input<T>, output: Output<U> },
 }
 
 impl<T: Element, U: Element> Transform<'_, T, U> {
     /// Checks that it can process windows.
     pub(super) fn check(&self, widths: [usize; 2]) -> Result<()> {
         match self {
-            Self::Kernel { kernel, here, .. } => check_kernel::<T, U>(kernel, widths).map_err(|error| error.at(here)),
+            Self::Kernel { kernel, .. } => check_kernel::<T, U>(kernel, widths),
             Self::Recording { .. } => Ok(()),
-            Self::Replay { input, output, here, .. } => {
-                if input.is_empty() || output.is_empty() || !output.len().is_multiple_of(input.rows()) {
+            Self::Replay { input, output, .. } => {
+                if input.is_empty() || output.is_empty() || !output.len().is_multiple_of(input.rows) {
                     let message = format!(
                         "stream: a replay with an input of {} rows, {} elements, and an output of {} elements has no rows",
-                        input.rows(),
+                        input.rows,
                         input.len(),
                         output.len()
                     );
-                    return Err(Error::new(ErrorKind::Shape, message).at(here));
+                    return Err(Error::new(ErrorKind::Shape, message));
                 }
                 Ok(())
             }
@@ -76,8 +74,7 @@ impl<T: Element, U: Element> Transform<'_, T, U> {
     }
 
     /// Submits a window of whole rows. The reading may be longer than the output, never shorter.
-    pub(super) fn send(&mut self, window: &[T], widths: [usize; 2]) -> Result<(Ticket, Reading<U>)> {
-        let here = self.here();
+    pub(super) fn send(&mut self, window: &[T], widths: [usize; 2], here: CallSite) -> Result<(Ticket, Reading<U>)> {
         let sent = match self {
             Self::Kernel { device, kernel, .. } => through_kernel(device, kernel, window, widths),
             Self::Recording { device, record, .. } => through_recording(device, record, window, widths[0]),
@@ -88,12 +85,6 @@ impl<T: Element, U: Element> Transform<'_, T, U> {
             Some(at) if at.file() != file!() => error,
             _ => error.at(here),
         })
-    }
-
-    fn here(&self) -> &'static Location<'static> {
-        match self {
-            Self::Kernel { here, .. } | Self::Recording { here, .. } | Self::Replay { here, .. } => here,
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Windows in flight.
 
-use std::{collections::VecDeque, fmt};
+use std::collections::VecDeque;
 
 use super::{Progress, Sink, Source, Stream, bytes};
 use crate::{
@@ -28,6 +28,8 @@ use crate::{
 /// }
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Windows {{ progress: {progress:?}, under_way: {}, .. }}", self.under_way.len())]
 #[must_use = "windows go through only as they are asked for"]
 pub struct Windows<'a, T: Element, U: Element> {
     stream: Stream<'a, T, U>,
@@ -72,7 +74,7 @@ struct WindowInFlight<U> {
 
 impl<'a, T: Element, U: Element> Windows<'a, T, U> {
     pub(super) fn new(stream: Stream<'a, T, U>, source: Source<'a, T>) -> Self {
-        let progress = Progress { total: source.len(), ..Progress::default() };
+        let progress = Progress { total: source.len, ..Progress::default() };
         let (room, under_way) = (Vec::new(), VecDeque::with_capacity(stream.in_flight.min(64)));
         Self { stream, source, state: State::Fresh, room, under_way, brought: (0, 0), given: None, progress }
     }
@@ -87,14 +89,14 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
     pub(super) fn pour(mut self, mut sink: Sink<'_, U>) -> Result<Progress> {
         while let Some(window) = self.next() {
             let window = window?;
-            if let Err(error) = sink.take(&window) {
+            if let Err(error) = (sink.drain)(Some(&window)) {
                 let number = self.progress.windows;
                 let start = self.progress.elements_in;
                 self.abandon();
                 return Err(error.within(&place(number, start)));
             }
         }
-        sink.end()?;
+        (sink.drain)(None)?;
         Ok(self.progress)
     }
 
@@ -139,7 +141,7 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let elements = window.len();
-        let (ticket, reading) = self.stream.transform.send(window, widths)?;
+        let (ticket, reading) = self.stream.transform.send(window, widths, self.stream.here)?;
         let wanted = self.stream.transform.is_rowwise().then(|| elements / widths[0] * widths[1]);
         let (number, start) = self.brought;
         self.under_way.push_back(WindowInFlight { ticket, reading, number, start, elements, wanted });
@@ -220,13 +222,4 @@ impl<T: Element, U: Element> Drop for Windows<'_, T, U> {
 /// A window, as errors name it.
 fn place(number: u64, start: u64) -> String {
     format!("window {number}, from element {start} on")
-}
-
-impl<T: Element, U: Element> fmt::Debug for Windows<'_, T, U> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Windows")
-            .field("progress", &self.progress)
-            .field("under_way", &self.under_way.len())
-            .finish_non_exhaustive()
-    }
 }

@@ -1,7 +1,6 @@
 //! One submission: its commands, and everything that must stay alive until they are done.
 
 use std::{
-    panic::Location,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -14,7 +13,7 @@ use sortie_plan::{SlotId, Touch};
 
 use crate::{
     clock::{Instant, Moment},
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     finish::{BatchReadback, Completion, PendingReadback, Wakers, canceled},
     memory::{Block, MAX_SPARE_OPS, Sequence, Spares},
     plan::FrozenPlan,
@@ -55,7 +54,7 @@ pub(crate) struct BatchState {
     pub(crate) pins: Pins,
     pub(crate) touches: Arc<[Touch]>,
     /// The source line that submitted it.
-    at: &'static Location<'static>,
+    at: CallSite,
     /// Orders batches and writes by when they were handed over.
     sequence: Sequence,
     /// Its pending readback, and where its readings get the data. Set before the last submission is submitted.
@@ -113,7 +112,7 @@ impl Drop for BatchState {
 
 impl BatchState {
     /// A batch that has pinned no blocks yet.
-    pub(crate) fn new(completion: Arc<Completion>, touches: Arc<[Touch]>, at: &'static Location<'static>) -> Self {
+    pub(crate) fn new(completion: Arc<Completion>, touches: Arc<[Touch]>, at: CallSite) -> Self {
         Self {
             completion,
             pins: Pins::default(),
@@ -267,7 +266,7 @@ impl Submission {
     pub(crate) fn begin(self) -> std::result::Result<Self, Wakers> {
         let completion = &self.batch.completion;
         let pending = completion.begin();
-        if pending && !completion.canceled().load(Ordering::Relaxed) {
+        if pending && !completion.canceled.load(Ordering::Relaxed) {
             return Ok(self);
         }
         // The first submission reports that the batch was canceled before it started. Later ones have nothing to

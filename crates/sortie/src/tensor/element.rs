@@ -30,26 +30,16 @@ mod sealed {
     }
 }
 
-impl Element for f32 {}
-impl Element for half::f16 {}
-impl Element for u32 {}
-impl Element for i32 {}
-
-impl Sealed for f32 {
-    const KIND: ElementType = ElementType::F32;
+macro_rules! element {
+    ($($element:ty: $kind:ident)*) => {$(
+        impl Element for $element {}
+        impl Sealed for $element {
+            const KIND: ElementType = ElementType::$kind;
+        }
+    )*};
 }
 
-impl Sealed for half::f16 {
-    const KIND: ElementType = ElementType::F16;
-}
-
-impl Sealed for u32 {
-    const KIND: ElementType = ElementType::U32;
-}
-
-impl Sealed for i32 {
-    const KIND: ElementType = ElementType::I32;
-}
+element! { f32: F32 half::f16: F16 u32: U32 i32: I32 }
 
 /// Floating-point elements: `f32` and [`half::f16`].
 ///

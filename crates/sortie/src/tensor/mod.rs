@@ -12,7 +12,7 @@ mod operators;
 mod products;
 mod reduce;
 
-use std::{fmt, marker::PhantomData, panic::Location};
+use std::{marker::PhantomData, panic::Location};
 
 use self::{element::Sealed, operand::Argument};
 pub use self::{
@@ -74,6 +74,8 @@ type Dims = SmallVec<[usize; sortie_plan::RANK]>;
 ///
 /// To keep a result, [`read`](Tensor::read) it or [`store`](Tensor::store) it in a buffer. A structure that owns a batch
 /// cannot also hold its tensors: it holds their [`TensorId`]s.
+#[derive(derive_more::Debug)]
+#[debug("Tensor<{}>{}", self.value.element, self.value.shape)]
 pub struct Tensor<'b, T> {
     batch: &'b Batch,
     value: TensorRef,
@@ -106,6 +108,8 @@ pub struct Tensor<'b, T> {
 /// assert_eq!(total.wait()?, [3.5]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("TensorId<{}>{}", self.value.element, self.value.shape)]
 pub struct TensorId<T> {
     batch: u64,
     value: TensorRef,
@@ -114,51 +118,41 @@ pub struct TensorId<T> {
 }
 
 impl<'b, T> Tensor<'b, T> {
-    /// The lengths of its dimensions, the outermost first.
-    #[must_use]
-    pub fn shape(&self) -> Vec<usize> {
-        self.value.shape.dims().iter().map(|dim| *dim as usize).collect()
-    }
+    getters! { self:
+        /// The lengths of its dimensions, the outermost first.
+        shape: Vec<usize> = self.value.shape.dims().iter().map(|dim| *dim as usize).collect();
 
-    /// Number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.value.shape.len() as usize
-    }
+        /// Number of elements.
+        len: usize = self.value.shape.len() as usize;
 
-    /// Whether it has no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.value.shape.is_empty()
-    }
+        /// Whether it has no elements.
+        is_empty: bool = self.value.shape.is_empty();
 
-    /// The batch it belongs to.
-    ///
-    /// ```
-    /// # let device = sortie::Device::cpu()?;
-    /// use sortie::{Buffer, Tensor};
-    ///
-    /// /// A function over tensors needs no batch among its arguments.
-    /// fn linear<'b>(x: Tensor<'b, f32>, weights: &Buffer<f32>, bias: &Buffer<f32>) -> Tensor<'b, f32> {
-    ///     let batch = x.batch();
-    ///     x.matmul(batch.tensor(weights, [2, 3])) + batch.tensor(bias, [3])
-    /// }
-    /// let (weights, bias) = (device.upload(&[1.0_f32; 6])?, device.upload(&[0.5_f32; 3])?);
-    /// let batch = device.batch();
-    /// let y = linear(batch.tensor_from(&[1.0, 2.0], [1, 2]), &weights, &bias).read();
-    /// batch.submit()?;
-    /// assert_eq!(y.wait()?, [3.5; 3]);
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    #[must_use]
-    pub fn batch(&self) -> &'b Batch {
-        self.batch
+        /// The batch it belongs to.
+        ///
+        /// ```
+        /// # let device = sortie::Device::cpu()?;
+        /// use sortie::{Buffer, Tensor};
+        ///
+        /// /// A function over tensors needs no batch among its arguments.
+        /// fn linear<'b>(x: Tensor<'b, f32>, weights: &Buffer<f32>, bias: &Buffer<f32>) -> Tensor<'b, f32> {
+        ///     let batch = x.batch();
+        ///     x.matmul(batch.tensor(weights, [2, 3])) + batch.tensor(bias, [3])
+        /// }
+        /// let (weights, bias) = (device.upload(&[1.0_f32; 6])?, device.upload(&[0.5_f32; 3])?);
+        /// let batch = device.batch();
+        /// let y = linear(batch.tensor_from(&[1.0, 2.0], [1, 2]), &weights, &bias).read();
+        /// batch.submit()?;
+        /// assert_eq!(y.wait()?, [3.5; 3]);
+        /// # Ok::<(), sortie::Error>(())
+        /// ```
+        batch: &'b Batch = self.batch;
     }
 
     /// Its name, without the borrow of the batch.
     #[must_use]
     pub fn id(&self) -> TensorId<T> {
-        TensorId { batch: self.batch.id(), value: self.value, refused: self.refused, elements: PhantomData }
+        TensorId { batch: self.batch.id, value: self.value, refused: self.refused, elements: PhantomData }
     }
 
     /// The slot of its memory; `None` if it was refused.
@@ -241,12 +235,6 @@ impl<T> Clone for Tensor<'_, T> {
 
 impl<T> Copy for Tensor<'_, T> {}
 
-impl<T> fmt::Debug for Tensor<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor<{}>{}", self.value.element, self.value.shape)
-    }
-}
-
 impl<T> Clone for TensorId<T> {
     fn clone(&self) -> Self {
         *self
@@ -255,15 +243,9 @@ impl<T> Clone for TensorId<T> {
 
 impl<T> Copy for TensorId<T> {}
 
-impl<T> fmt::Debug for TensorId<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TensorId<{}>{}", self.value.element, self.value.shape)
-    }
-}
-
 impl<T: Element> Bind for Tensor<'_, T> {
     fn place(&self) -> BindTarget<'_> {
-        BindTarget::in_slot::<T>(self.batch.id(), self.value.slot.0, self.value.start, self.len())
+        BindTarget::in_slot::<T>(self.batch.id, self.value.slot.0, self.value.start, self.len())
     }
 }
 
@@ -337,7 +319,7 @@ impl Batch {
     /// An id of another batch, or of one that has been submitted, is a mistake.
     #[track_caller]
     pub fn at<T: Element>(&self, id: TensorId<T>) -> Tensor<'_, T> {
-        if id.batch == self.id() { self.named(id.value, id.refused) } else { self.refused(foreign("at")) }
+        if id.batch == self.id { self.named(id.value, id.refused) } else { self.refused(foreign("at")) }
     }
 
     fn named<T>(&self, value: TensorRef, refused: bool) -> Tensor<'_, T> {
@@ -389,7 +371,7 @@ impl Batch {
                 if *refused {
                     return Some(self.placeholder());
                 }
-                foreign_batch |= batch.id() != self.id();
+                foreign_batch |= batch.id != self.id;
             }
         }
         // Not in a closure, which would have a caller location of its own.

@@ -7,7 +7,7 @@ use sortie_plan::{
     fuse::{Body, Expr, Head, KernelSource, Product, Program, ProgramBuffer},
 };
 
-use super::rounds::{in_turn, median_time};
+use super::rounds::{in_turn, median_time, timed};
 use crate::{
     batch::Grid,
     clock::Instant,
@@ -79,11 +79,11 @@ impl Device {
                 "the noop device runs nothing: there is nothing to measure",
             ));
         }
-        let tuning = self.core().tuning();
-        let libraries = self.core().backend().libraries();
+        let tuning = &self.core.tuning;
+        let libraries = self.core.backend.libraries();
         let times = libraries.map_or_else(|| time_kernels(self), |libraries| Ok(libraries.time_all()))?;
         let timings = times.into_iter().map(|(way, time)| MatmulTiming { way, time }).collect();
-        let report = MatmulReport { file: tuning.file().cloned(), timings };
+        let report = MatmulReport { file: tuning.file.clone(), timings };
         match (libraries, MatmulKernel::named(report.fastest())) {
             (Some(libraries), _) => libraries.select(report.fastest()),
             (None, Some(way)) => tuning.set_product_way(way),
@@ -104,24 +104,20 @@ impl Device {
     /// ```
     #[must_use]
     pub fn product_way(&self) -> &'static str {
-        match self.core().backend().libraries() {
+        match self.core.backend.libraries() {
             Some(libraries) => libraries.current(),
-            None => self.core().tuning().product_way().name(),
+            None => self.core.tuning.product_way().name(),
         }
     }
 }
 
 impl MatmulReport {
-    /// The way that the device uses from now on.
-    #[must_use]
-    pub fn fastest(&self) -> &'static str {
-        self.timings.iter().min_by_key(|timing| timing.time).map_or("", |timing| timing.way)
-    }
+    getters! { self:
+        /// The way that the device uses from now on.
+        fastest: &'static str = self.timings.iter().min_by_key(|timing| timing.time).map_or("", |timing| timing.way);
 
-    /// All measured ways.
-    #[must_use]
-    pub fn timings(&self) -> &[MatmulTiming] {
-        &self.timings
+        /// All measured ways.
+        timings: &[MatmulTiming] = &self.timings;
     }
 
     /// Writes the fastest way to the tuning file, for devices opened later. Returns the file's path.
@@ -171,8 +167,8 @@ fn time_kernels(device: &Device) -> Result<Vec<(&'static str, Duration)>> {
     let contenders = ways.map(|way| Contender::new(device, way)).collect::<Result<Vec<_>>>()?;
     let run = |at: usize| contenders[at].run(device, &ones, &result);
     // The first round compiles.
-    (0..contenders.len()).try_for_each(|at| run(at).map(drop))?;
-    let times = in_turn(contenders.len(), ROUNDS..=ROUNDS, Instant::now(), run)?;
+    (0..contenders.len()).try_for_each(run)?;
+    let times = in_turn(contenders.len(), ROUNDS..=ROUNDS, Instant::now(), |at| timed(|| run(at)))?;
     Ok(contenders.iter().zip(&times).map(|(contender, times)| (contender.way.name(), median_time(times))).collect())
 }
 
@@ -190,18 +186,16 @@ impl Contender {
             scalars: 0,
         };
         let source = program.source(&Caps { product: way, ..Caps::default() });
-        Ok(Self { way, kernel: device.core().kernels().generated(&source.text)?, source })
+        Ok(Self { way, kernel: device.core.kernels.generated(&source.text)?, source })
     }
 
-    fn run(&self, device: &Device, ones: &Buffer<f32>, result: &Buffer<f32>) -> Result<Duration> {
-        let start = Instant::now();
+    fn run(&self, device: &Device, ones: &Buffer<f32>, result: &Buffer<f32>) -> Result<()> {
         let batch = device.batch();
         batch.split_by(Split::Never);
         let grid = Grid::groups(self.source.grid);
         batch
             .dispatch(&self.kernel, &[ones, ones, result], grid)
             .raw_immediates(bytemuck::cast_slice(&self.source.words));
-        batch.submit()?;
-        Ok(start.elapsed())
+        batch.submit()
     }
 }

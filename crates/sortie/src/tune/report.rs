@@ -163,40 +163,24 @@ impl TuneReport {
         report
     }
 
-    /// The best policy for the device. Differs from the [default](SubmitPolicy) only if the gain exceeds the noise.
-    #[must_use]
-    pub fn policy(&self) -> SubmitPolicy {
-        self.policy
-    }
+    getters! { self:
+        /// The best policy for the device. Differs from the [default](SubmitPolicy) only if the gain exceeds the noise.
+        policy: SubmitPolicy = self.policy;
 
-    /// All measurements.
-    #[must_use]
-    pub fn timings(&self) -> &[Timing] {
-        &self.timings
-    }
+        /// All measurements.
+        timings: &[Timing] = &self.timings;
 
-    /// The measured matrix products.
-    #[must_use]
-    pub fn products(&self) -> &MatmulReport {
-        &self.products
-    }
+        /// The measured matrix products.
+        products: &MatmulReport = &self.products;
 
-    /// The cost of one batch per item compared with one batch for all, and of the ways to record that batch.
-    #[must_use]
-    pub fn churn(&self) -> &[ItemTiming] {
-        &self.churn
-    }
+        /// The cost of one batch per item compared with one batch for all, and of the ways to record that batch.
+        churn: &[ItemTiming] = &self.churn;
 
-    /// Maximum deviation of a control from 1.
-    #[must_use]
-    pub fn noise(&self) -> f64 {
-        self.noise
-    }
+        /// Maximum deviation of a control from 1.
+        noise: f64 = self.noise;
 
-    /// Minimum gain for a policy to be chosen: above the noise, and at least 5 %.
-    #[must_use]
-    pub fn margin(&self) -> f64 {
-        WORTHWHILE.max(2.0 * self.noise)
+        /// Minimum gain for a policy to be chosen: above the noise, and at least 5 %.
+        margin: f64 = WORTHWHILE.max(2.0 * self.noise);
     }
 
     /// The conclusions in a few sentences.

@@ -33,12 +33,7 @@ const MIN_OPS: usize = 16;
 pub(super) const STREAM: usize = 4;
 const ROUNDS: RangeInclusive<usize> = 3..=25;
 
-const STEP: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<u32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x < arrayLength(&x) { y[id.x] = 1664525u * x[id.x] + 1013904223u; }
-    }";
+const STEP: &str = include_str!("../../kernels/step.wgsl");
 
 /// A device with the kernel of the contenders.
 struct TestDevice {
@@ -62,20 +57,18 @@ impl TestDevice {
         batch
     }
 
-    fn run(&self, buffers: &[Buffer<u32>; 2], ops: usize, way: Strategy) -> Result<Duration> {
-        let start = Instant::now();
+    fn run(&self, buffers: &[Buffer<u32>; 2], ops: usize, way: Strategy) -> Result<()> {
         match way {
             Strategy::Cut(split) => {
                 let batch = self.record(buffers, ops);
                 batch.split_by(split);
-                batch.submit()?;
+                batch.submit()
             }
             Strategy::Depth(_) => {
                 let batches = (0..STREAM).map(|_| self.record(buffers, ops / STREAM).submit_async());
-                batches.collect::<Result<Vec<_>>>()?.iter().try_for_each(Ticket::wait)?;
+                batches.collect::<Result<Vec<_>>>()?.iter().try_for_each(Ticket::wait)
             }
         }
-        Ok(start.elapsed())
     }
 }
 
@@ -129,7 +122,7 @@ fn rounds(
     let buffers = [first?, second?, third?];
     let run = |way: Strategy, ops: usize| {
         let on = if let Strategy::Depth(depth) = way { depth - 1 } else { 1 };
-        grounds[on].run(&buffers[on], ops, way)
+        timed(|| grounds[on].run(&buffers[on], ops, way))
     };
     // The first run compiles; the second gives the time of one.
     run(Strategy::Cut(Split::Never), work.ops)?;
@@ -181,39 +174,31 @@ fn churn(ground: &TestDevice, items: usize, end: Instant) -> Result<ItemTiming> 
     let buffers = buffers.collect::<Result<Vec<_>>>()?;
     let pieces: Vec<_> = buffers.iter().map(|buffers| Piece { ground, buffers }).collect();
     let one_by_one = || {
-        let start = Instant::now();
         let batch = |piece: &Piece<'_>| {
             let batch = ground.device.batch();
             batch.record(piece);
             batch.submit_async()
         };
         let tickets = pieces.iter().map(batch).collect::<Result<Vec<_>>>()?;
-        tickets.iter().try_for_each(Ticket::wait)?;
-        Ok(start.elapsed())
+        tickets.iter().try_for_each(Ticket::wait)
     };
     let op_by_op = || {
-        let start = Instant::now();
         let batch = ground.device.batch();
         for [x, y] in &buffers {
             batch.copy(x, y);
             batch.dispatch(&ground.step, &[y, x], Grid::items(x.len()));
         }
-        batch.submit()?;
-        Ok(start.elapsed())
+        batch.submit()
     };
     let together = || {
-        let start = Instant::now();
         let batch = ground.device.batch();
         pieces.iter().for_each(|piece| batch.record(piece));
-        batch.submit()?;
-        Ok(start.elapsed())
+        batch.submit()
     };
     // The last is the control.
-    let ways: [&dyn Fn() -> Result<Duration>; 4] = [&one_by_one, &op_by_op, &together, &together];
-    for way in ways {
-        way()?;
-    }
-    let times = in_turn(ways.len(), *ROUNDS.end()..=1000, end, |at| ways[at]())?;
+    let ways: [&dyn Fn() -> Result<()>; 4] = [&one_by_one, &op_by_op, &together, &together];
+    ways.iter().try_for_each(|way| way())?;
+    let times = in_turn(ways.len(), *ROUNDS.end()..=1000, end, |at| timed(ways[at]))?;
     let ratio = |at: usize| median_ratio(&times[at], &times[2]);
     Ok(ItemTiming {
         items,
@@ -245,6 +230,13 @@ pub(super) fn in_turn(
         }
     }
     Ok(times)
+}
+
+/// The time that `run` takes.
+pub(super) fn timed(run: impl FnOnce() -> Result<()>) -> Result<Duration> {
+    let start = Instant::now();
+    run()?;
+    Ok(start.elapsed())
 }
 
 pub(super) fn median_time(times: &[Duration]) -> Duration {

@@ -23,13 +23,13 @@ use crate::{info::DeviceInfo, options::TuningFile, policy::SubmitPolicy};
 #[derive(Debug)]
 pub(crate) struct Tuning {
     /// `None`: nothing is read or saved.
-    file: Option<File>,
+    pub(crate) file: Option<File>,
     /// The kernels for large matrix products, by index in [`MatmulKernel::ALL`].
     way: AtomicUsize,
     /// The library for them on the built-in CPU, if the file names one.
-    library: Option<String>,
+    pub(crate) library: Option<String>,
     /// The measured submit policy.
-    policy: Option<SubmitPolicy>,
+    pub(crate) policy: Option<SubmitPolicy>,
 }
 
 impl Tuning {
@@ -57,21 +57,6 @@ impl Tuning {
         let way = AtomicUsize::new(way.unwrap_or_else(|| default_way(info)) as usize);
         let library = text("product").map(str::to_owned);
         Self { file, way, library, policy }
-    }
-
-    /// The file for measurements; `None`: nothing is saved.
-    pub(crate) fn file(&self) -> Option<&File> {
-        self.file.as_ref()
-    }
-
-    /// The measured submit policy, if there is one.
-    pub(crate) fn policy(&self) -> Option<SubmitPolicy> {
-        self.policy
-    }
-
-    /// The library that the file names for large matrix products.
-    pub(crate) fn library(&self) -> Option<&str> {
-        self.library.as_deref()
     }
 
     /// The kernels for large matrix products.

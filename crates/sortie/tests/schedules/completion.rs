@@ -82,7 +82,7 @@ fn what_is_canceled_either_never_begins_or_hears_of_it() {
                 let began = completion.begin();
                 if began {
                     // As a kernel would: it stops when it sees that it should.
-                    let stopped = completion.canceled().load(Ordering::Relaxed);
+                    let stopped = completion.canceled.load(Ordering::Relaxed);
                     completion.finish(if stopped { Err(canceled()) } else { Ok(()) });
                 }
                 began

@@ -7,7 +7,7 @@
 //! Invariant: the running submission has the turn of the submit queue, so one submission runs at a time and nothing
 //! waits for memory.
 
-use std::{panic::Location, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use sortie_cpu::{MatmulAlgorithm, native::time_matmul_algorithms};
 use sortie_plan::{Caps, Cut, fuse::Program};
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend, ProductLibraries},
     clock::Clock,
-    error::Result,
+    error::{CallSite, Result},
     finish::PendingReadback,
     kernel::KernelCache,
     launch::{self, Executor, Last, Launch, RunSource, SubmitPart},
@@ -153,7 +153,7 @@ impl Backend for CpuBackend {
         planned: &Arc<CachedPlan>,
         cuts: Arc<Cuts>,
         mut resources: Resources,
-        _at: &'static Location<'static>,
+        _at: CallSite,
     ) -> Result<FrozenPlan> {
         self.place(cuts.planned(planned), &mut resources)?;
         Ok(FrozenPlan::new(planned.clone(), cuts, resources))

@@ -66,7 +66,7 @@ impl DeviceQueue for CpuQueue {
         let begin = Instant::now();
         self.counters.in_flight.add(1);
         // This may be the caller's own thread, which a panic of ours must not end.
-        let ran = catch_unwind(AssertUnwindSafe(|| work.run(blocks, completion.canceled())));
+        let ran = catch_unwind(AssertUnwindSafe(|| work.run(blocks, &completion.canceled)));
         self.counters.in_flight.sub(1);
         drop(self.running.lock().take());
         let outcome = ran.unwrap_or_else(|_| Err(Error::internal("the built-in CPU panicked; please report it")));

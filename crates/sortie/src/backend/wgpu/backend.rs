@@ -6,7 +6,7 @@
 //! refuses something after that, the batch fails. If submissions of it are already queued, the submission fails in its
 //! turn.
 
-use std::{io, panic::Location, path::Path, sync::Arc, thread};
+use std::{io, path::Path, sync::Arc, thread};
 
 use smallvec::SmallVec;
 use sortie_plan::{Caps, GRID_BLOCK, ParamBlock, fuse::Program, grid_block};
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},
     clock::Clock,
-    error::{Error, Result},
+    error::{CallSite, Error, Result},
     exit::{self, Inside},
     finish::PendingReadback,
     info::{DeviceKind, Limits},
@@ -140,7 +140,7 @@ impl WgpuBackend {
         )?;
         // On a borrowed device the application decides whether to keep compiled pipelines.
         let pipelines =
-            if gpu.is_borrowed() { None } else { PipelineCache::open(&gpu, &options.cache, counters.clone()) };
+            if gpu.is_borrowed { None } else { PipelineCache::open(&gpu, &options.cache, counters.clone()) };
         let native_immediates = options.native_immediates && limits.immediate_bytes > 0;
         let rules = Rules { limits, features, downlevel, native_immediates, software, budget: options.compile_budget };
         let compiler = Arc::new(WgpuCompiler::new(gpu.clone(), pipelines, rules, counters.clone()));
@@ -425,7 +425,7 @@ impl Backend for WgpuBackend {
         planned: &Arc<CachedPlan>,
         cuts: Arc<Cuts>,
         mut resources: Resources,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) -> Result<FrozenPlan> {
         self.place_for_good(cuts.planned(planned), &mut resources)?;
         self.with_native_replay(FrozenPlan::new(planned.clone(), cuts, resources), at)
@@ -437,17 +437,12 @@ impl Backend for WgpuBackend {
         cuts: Arc<Cuts>,
         resources: Resources,
         refreshes_params: bool,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) -> Result<Option<FrozenPlan>> {
         self.record_for_resubmission(planned, cuts, resources, refreshes_params, at)
     }
 
-    fn refreeze(
-        &self,
-        frozen: &FrozenPlan,
-        cuts: Arc<Cuts>,
-        at: &'static Location<'static>,
-    ) -> Result<Option<FrozenPlan>> {
+    fn refreeze(&self, frozen: &FrozenPlan, cuts: Arc<Cuts>, at: CallSite) -> Result<Option<FrozenPlan>> {
         self.rerecord(frozen, cuts, at)
     }
 
@@ -502,7 +497,7 @@ impl Backend for WgpuBackend {
     }
 
     fn is_borrowed(&self) -> bool {
-        self.gpu.is_borrowed()
+        self.gpu.is_borrowed
     }
 
     fn import(&self, buffer: wgpu::Buffer) -> Result<Arc<Block>> {
@@ -512,7 +507,7 @@ impl Backend for WgpuBackend {
     }
 
     fn cache_file(&self) -> Option<&Path> {
-        self.compiler.cache().map(PipelineCache::path)
+        Some(&self.compiler.cache()?.file.path)
     }
 
     fn save_cache(&self) -> Option<io::Result<u64>> {

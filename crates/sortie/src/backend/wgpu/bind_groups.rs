@@ -1,8 +1,7 @@
 //! A cache of bind groups, looked up by their bindings.
 //!
-//! A bind group keeps its buffers alive, so groups leave the cache together with their buffers. Entries live in a slab
-//! and are identified by [`BindGroupRef`]. A plan keeps the refs of its last run without keeping a buffer alive; a
-//! generation number detects stale refs.
+//! A bind group keeps its buffers alive, so groups leave the cache together with their buffers. A plan keeps the
+//! [`BindGroupRef`]s of its last run without keeping a buffer alive; those of evicted groups find nothing.
 //!
 //! Bound: [`MAX_GROUPS`] groups, or as many as one batch needs. Past it, the least recently used half is evicted.
 
@@ -13,6 +12,7 @@ use std::sync::{
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustc_hash::{FxHashMap, FxHashSet};
+use slotmap::{SlotMap, new_key_type};
 use smallvec::SmallVec;
 
 use super::{GroupLayout, buffer};
@@ -40,16 +40,9 @@ pub(crate) struct BindGroupKey {
     pub(crate) bound: SmallVec<[BoundRange; 8]>,
 }
 
-/// Identifies a cached group without keeping it alive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BindGroupRef {
-    index: u32,
-    generation: u32,
-}
-
-impl BindGroupRef {
-    /// No group.
-    pub(crate) const NONE: Self = Self { index: u32::MAX, generation: 0 };
+new_key_type! {
+    /// Identifies a cached group without keeping it alive. The default is no group.
+    pub(crate) struct BindGroupRef;
 }
 
 #[derive(Debug)]
@@ -63,19 +56,19 @@ pub(crate) struct BindGroupCache {
 
 #[derive(Debug, Default)]
 pub(crate) struct BindGroups {
-    slab: Vec<Entry>,
-    free: Vec<u32>,
-    by_key: FxHashMap<BindGroupKey, u32>,
-    by_buffer: FxHashMap<BufferId, FxHashSet<u32>>,
+    groups: SlotMap<BindGroupRef, Entry>,
+    by_key: FxHashMap<BindGroupKey, BindGroupRef>,
+    by_buffer: FxHashMap<BufferId, FxHashSet<BindGroupRef>>,
     /// The tick of the last shrink.
     shrunk: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
-    generation: u32,
+    key: BindGroupKey,
+    group: wgpu::BindGroup,
+    /// The tick of the last use.
     used: AtomicU64,
-    group: Option<(BindGroupKey, wgpu::BindGroup)>,
 }
 
 impl BindGroupCache {
@@ -129,27 +122,22 @@ impl BindGroupCache {
         blocks: &[&Block],
         now: u64,
     ) -> Result<BindGroupRef> {
-        if let Some(index) = groups.by_key.get(&key) {
+        if let Some(named) = groups.by_key.get(&key) {
             self.counters.bind_group_hits.add(1);
-            let entry = &groups.slab[*index as usize];
-            entry.used.store(now, Ordering::Relaxed);
-            return Ok(BindGroupRef { index: *index, generation: entry.generation });
+            groups.groups[*named].used.store(now, Ordering::Relaxed);
+            return Ok(*named);
         }
         self.counters.bind_groups_created.add(1);
-        let entries: SmallVec<[_; 8]> = layout
-            .signature
-            .iter()
-            .zip(&key.bound)
-            .zip(blocks)
-            .map(|((one, bound), block)| {
-                let resource = wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                    buffer: buffer(block)?,
-                    offset: bound.offset,
-                    size: wgpu::BufferSize::new(bound.bytes),
-                });
-                Ok(wgpu::BindGroupEntry { binding: one.binding, resource })
-            })
-            .collect::<Result<_>>()?;
+        let bindings = layout.signature.iter().zip(&key.bound).zip(blocks);
+        let entries = bindings.map(|((one, bound), block)| {
+            let resource = wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                buffer: buffer(block)?,
+                offset: bound.offset,
+                size: wgpu::BufferSize::new(bound.bytes),
+            });
+            Ok(wgpu::BindGroupEntry { binding: one.binding, resource })
+        });
+        let entries = entries.collect::<Result<SmallVec<[_; 8]>>>()?;
         let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &layout.raw,
@@ -163,20 +151,14 @@ impl BindGroups {
     /// The group of a ref, if it is still cached.
     #[inline]
     pub(crate) fn get(&self, named: BindGroupRef, now: u64) -> Option<&wgpu::BindGroup> {
-        let entry = self.slab.get(named.index as usize)?;
-        if entry.generation != named.generation {
-            return None;
-        }
+        let entry = self.groups.get(named)?;
         entry.used.store(now, Ordering::Relaxed);
-        entry.group.as_ref().map(|(_, group)| group)
+        Some(&entry.group)
     }
 
     /// Whether all these refs are still valid.
     pub(crate) fn contains_all(&self, refs: &[BindGroupRef]) -> bool {
-        refs.iter().all(|named| {
-            let entry = self.slab.get(named.index as usize);
-            entry.is_some_and(|entry| entry.generation == named.generation && entry.group.is_some())
-        })
+        refs.iter().all(|named| self.groups.contains_key(*named))
     }
 
     fn insert(&mut self, key: BindGroupKey, group: wgpu::BindGroup, now: u64) -> BindGroupRef {
@@ -185,56 +167,43 @@ impl BindGroups {
             self.shrunk = now;
             self.shrink(now);
         }
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slab.push(Entry { generation: 0, used: AtomicU64::new(0), group: None });
-            u32::try_from(self.slab.len() - 1).unwrap_or_else(|_| unreachable!("a recording is indexed by u32"))
-        });
+        let named = self.groups.insert(Entry { key: key.clone(), group, used: AtomicU64::new(now) });
         for bound in &key.bound {
-            self.by_buffer.entry(bound.buffer).or_default().insert(index);
+            self.by_buffer.entry(bound.buffer).or_default().insert(named);
         }
-        self.by_key.insert(key.clone(), index);
-        let entry = &mut self.slab[index as usize];
-        entry.used = AtomicU64::new(now);
-        entry.group = Some((key, group));
-        BindGroupRef { index, generation: entry.generation }
+        self.by_key.insert(key, named);
+        named
     }
 
     fn evict(&mut self, buffer: BufferId) -> Vec<wgpu::BindGroup> {
         let users = self.by_buffer.remove(&buffer).unwrap_or_default();
-        users.into_iter().filter_map(|index| self.remove(index)).collect()
+        users.into_iter().filter_map(|named| self.remove(named)).collect()
     }
 
-    fn remove(&mut self, index: u32) -> Option<wgpu::BindGroup> {
-        let entry = &mut self.slab[index as usize];
-        let (key, group) = entry.group.take()?;
-        entry.generation = entry.generation.wrapping_add(1);
+    fn remove(&mut self, named: BindGroupRef) -> Option<wgpu::BindGroup> {
+        let Entry { key, group, .. } = self.groups.remove(named)?;
         self.by_key.remove(&key);
         for bound in &key.bound {
             if let Some(users) = self.by_buffer.get_mut(&bound.buffer) {
-                users.remove(&index);
+                users.remove(&named);
                 if users.is_empty() {
                     self.by_buffer.remove(&bound.buffer);
                 }
             }
         }
-        self.free.push(index);
         Some(group)
     }
 
     /// Evicts the least recently used half, but no group of the current batch.
     fn shrink(&mut self, now: u64) {
         let age = |entry: &Entry| entry.used.load(Ordering::Relaxed);
-        let mut ages: Vec<_> = self.slab.iter().filter(|entry| entry.group.is_some()).map(age).collect();
+        let mut ages: Vec<_> = self.groups.values().map(age).collect();
         let middle = ages.len() / 2;
         let (_, cut, _) = ages.select_nth_unstable(middle);
         let cut = (*cut).min(now.saturating_sub(1));
-        let old: Vec<u32> = (0u32..)
-            .zip(&self.slab)
-            .filter(|(_, entry)| entry.group.is_some() && age(entry) <= cut)
-            .map(|(index, _)| index)
-            .collect();
-        for index in old {
-            self.remove(index);
+        let old = self.groups.iter().filter(|(_, entry)| age(entry) <= cut);
+        for named in old.map(|(named, _)| named).collect::<Vec<_>>() {
+            self.remove(named);
         }
     }
 }

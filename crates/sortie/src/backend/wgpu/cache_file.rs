@@ -51,7 +51,7 @@ pub(super) enum FileContent {
 #[derive(Debug)]
 pub(super) struct CacheFile {
     folder: PathBuf,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     key: String,
 }
 
@@ -59,10 +59,6 @@ impl CacheFile {
     pub(super) fn new(folder: PathBuf, key: String) -> Self {
         let path = folder.join(format!("{:032x}.bin", hash(key.as_bytes())));
         Self { folder, path, key }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The data that was written last. A missing or invalid file is not an error.
@@ -260,7 +256,7 @@ mod tests {
     fn what_belongs_to_another_key_is_not_read() {
         let (own, others) = (file("a key"), ["a kez", "a ke", "a key "].map(file));
         for other in others {
-            assert_ne!(own.path(), other.path());
+            assert_ne!(own.path, other.path);
             assert!(own.decode(whole(&other, b"pipelines")).is_err());
         }
     }

@@ -176,7 +176,7 @@ impl WgpuCompiler {
                 zero_initialize_workgroup_memory: checks.zeroed,
                 ..wgpu::PipelineCompilationOptions::default()
             },
-            cache: self.cache().map(PipelineCache::raw),
+            cache: self.cache().map(|cache| &cache.raw),
         });
         scopes.pop(|| format!("the kernel {:?}", kernel.entry()), 0).map_err(refused)?;
         self.counters.pipelines_created.add(1);

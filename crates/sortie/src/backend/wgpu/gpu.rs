@@ -22,7 +22,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Gpu {
     device: wgpu::Device,
-    is_borrowed: bool,
+    pub(crate) is_borrowed: bool,
 }
 
 impl Gpu {
@@ -35,10 +35,6 @@ impl Gpu {
     /// The application's device.
     pub(crate) fn borrowed(device: wgpu::Device) -> Self {
         Self { device, is_borrowed: true }
-    }
-
-    pub(crate) fn is_borrowed(&self) -> bool {
-        self.is_borrowed
     }
 
     /// Whether the device can still create buffers. wgpu reports no error for a destroyed device, but its new buffers

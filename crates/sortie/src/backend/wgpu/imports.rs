@@ -46,8 +46,8 @@ impl Home for ImportTable {
         let Some(memory) = raw.memory::<WgpuMemory>() else { return };
         let mut blocks = self.blocks.lock();
         // It may have been imported again meanwhile.
-        if blocks.get(memory.buffer()).is_some_and(|block| block.strong_count() == 0) {
-            blocks.remove(memory.buffer());
+        if blocks.get(&memory.buffer).is_some_and(|block| block.strong_count() == 0) {
+            blocks.remove(&memory.buffer);
         }
     }
 }

@@ -24,18 +24,13 @@ const USAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
 #[derive(Debug)]
 pub(crate) struct WgpuMemory {
     _entering: EnterOnDrop,
-    buffer: wgpu::Buffer,
+    pub(crate) buffer: wgpu::Buffer,
     _leaving: LeaveOnDrop,
 }
 
 impl WgpuMemory {
     pub(crate) fn new(buffer: wgpu::Buffer) -> Self {
         Self { _entering: EnterOnDrop(true), buffer, _leaving: LeaveOnDrop(true) }
-    }
-
-    #[inline]
-    pub(crate) fn buffer(&self) -> &wgpu::Buffer {
-        &self.buffer
     }
 }
 
@@ -58,7 +53,7 @@ impl DeviceMemory for WgpuMemory {
 #[inline]
 pub(crate) fn buffer(block: &Block) -> Result<&wgpu::Buffer> {
     let memory = block.memory::<WgpuMemory>();
-    memory.map(WgpuMemory::buffer).ok_or_else(|| Error::internal("wgpu was given memory of another backend"))
+    memory.map(|memory| &memory.buffer).ok_or_else(|| Error::internal("wgpu was given memory of another backend"))
 }
 
 /// Creates buffers of a wgpu device.

@@ -46,7 +46,7 @@ impl<'a, 's> PassEncoder<'a, 's> {
             groups,
             now,
             pipeline: None,
-            set: [BindGroupRef::NONE; SET],
+            set: [BindGroupRef::default(); SET],
             immediates: &[],
             passes: 0,
             dispatches: 0,
@@ -110,7 +110,7 @@ impl<'a, 's> PassEncoder<'a, 's> {
     fn open(&mut self) {
         self.passes += 1;
         self.pipeline = None;
-        self.set = [BindGroupRef::NONE; SET];
+        self.set = [BindGroupRef::default(); SET];
         self.immediates = &[];
         let timestamp_writes = self.stamps.as_mut().and_then(|stamps| stamps.pass_writes());
         let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
@@ -155,7 +155,7 @@ impl<'a, 's> PassEncoder<'a, 's> {
     pub(super) fn hidden(&mut self, number: u32, named: BindGroupRef, offsets: &[u32]) {
         self.set_group(number, named, offsets);
         if let Some(set) = self.set.get_mut(number as usize) {
-            *set = BindGroupRef::NONE;
+            *set = BindGroupRef::default();
         }
     }
 

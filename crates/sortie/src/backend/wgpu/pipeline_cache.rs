@@ -11,7 +11,6 @@
 
 use std::{
     io,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -38,8 +37,8 @@ const FIRST: u64 = 8;
 /// The compiled pipelines of one device, in the driver and in the file.
 #[derive(Debug)]
 pub(crate) struct PipelineCache {
-    raw: wgpu::PipelineCache,
-    file: CacheFile,
+    pub(super) raw: wgpu::PipelineCache,
+    pub(super) file: CacheFile,
     compiled: AtomicU64,
     saved: Mutex<Saved>,
     counters: Arc<Counters>,
@@ -70,7 +69,7 @@ impl PipelineCache {
         let scopes = gpu.scopes();
         let raw = create(gpu, data.as_deref());
         if let Err(error) = scopes.pop(|| "the pipeline cache".into(), 0) {
-            tracing::warn!(target: "sortie", path = %file.path().display(), %error, "there is no pipeline cache");
+            tracing::warn!(target: "sortie", path = %file.path.display(), %error, "there is no pipeline cache");
             return None;
         }
         counters.cache_bytes_loaded.add(data.as_ref().map_or(0, |data| data.len() as u64));
@@ -78,14 +77,6 @@ impl PipelineCache {
         let bytes = data.and_then(|_| raw.get_data()).map(|data| data.len());
         let saved = Saved { compiled: 0, bytes, failed };
         Some(Self { raw, file, compiled: AtomicU64::new(0), saved: Mutex::new(saved), counters })
-    }
-
-    pub(crate) fn raw(&self) -> &wgpu::PipelineCache {
-        &self.raw
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        self.file.path()
     }
 
     /// Counts a compiled pipeline.
@@ -129,7 +120,7 @@ impl PipelineCache {
             Ok(()) => self.note(saved, compiled, &data),
             Err(error) => {
                 saved.failed = true;
-                tracing::warn!(target: "sortie", path = %self.path().display(), %error, "the pipeline cache cannot be written");
+                tracing::warn!(target: "sortie", path = %self.file.path.display(), %error, "the pipeline cache cannot be written");
             }
         }
     }

@@ -72,7 +72,7 @@ impl WgpuQueue {
             counters: counters.clone(),
             state: Mutex::default(),
         });
-        let sharing = Mutex::new(Sharing { others: gpu.is_borrowed(), direct: false });
+        let sharing = Mutex::new(Sharing { others: gpu.is_borrowed, direct: false });
         let writes = PendingWrites::new(counters.clone());
         let (loading, first) = (Mutex::default(), [AtomicBool::new(false), AtomicBool::new(false)]);
         Self { gpu, queue, timeline, retained, lost, counters, clock, sharing, writes, loading, first }

@@ -65,11 +65,10 @@ impl PendingReadback for MappedReadback {
 
 impl ReadReady for MappedReadback {
     fn with(&self, at: u64, bytes: usize, then: &mut dyn FnMut(&[u8])) -> Result<()> {
-        let view = self
-            .buffer
-            .get_mapped_range(at..at + (bytes as u64).next_multiple_of(4))
-            .map_err(|error| Error::internal("a read-back buffer was not mapped").caused_by(error))
-            .map_err(|error| self.staging.explain(error))?;
+        let failed =
+            |error| self.staging.explain(Error::internal("a read-back buffer was not mapped").caused_by(error));
+        let range = at..at + (bytes as u64).next_multiple_of(4);
+        let view = self.buffer.get_mapped_range(range).map_err(failed)?;
         then(&view[..bytes]);
         Ok(())
     }

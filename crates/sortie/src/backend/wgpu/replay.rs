@@ -1,9 +1,8 @@
 //! Native replays on the side of wgpu: the commands before the first run, and those around each run.
 
-use std::{panic::Location, sync::Arc};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
-use sortie_plan::Port;
 
 use super::{
     MappedReadback, NativeReplay, RecordingDevice, ReplayRecorder, RunMemory, WgpuCommands, WgpuQueue,
@@ -12,12 +11,12 @@ use super::{
     native_replay::NativeCounts,
 };
 use crate::{
-    error::{Error, Result},
-    finish::{Completion, PendingReadback},
+    error::{CallSite, Error, Result},
+    finish::Completion,
     launch::{Last, SubmitPart},
     memory::{Block, Usage, index},
     metrics::AtomicCounter,
-    plan::{CachedPlan, Cuts, FrozenPlan, GRID_BYTES, Resources, RunArgs, StagedMemory},
+    plan::{CachedPlan, Cuts, FrozenPlan, GRID_BYTES, PlacedPlan, Resources, RunArgs, StagedMemory},
     submit::{BatchState, ReadySubmission},
 };
 
@@ -28,13 +27,29 @@ pub(super) const MAX_RUN_BYTES: u64 = 1 << 20;
 /// alignment.
 const MAX_PARAMS_BYTES: u64 = 4 << 20;
 
+/// One run of a native recording.
+struct NativeRun<'a> {
+    imported: &'a [Arc<Block>],
+    /// The blocks that it uses.
+    blocks: &'a [Option<Arc<Block>>],
+    /// The memory of its data, if it has some.
+    memory: Option<Arc<dyn RunMemory>>,
+    /// Its data, if wgpu copies it.
+    staged: Option<StagedRun<'a>>,
+    /// Whether it reads data back.
+    reads: bool,
+}
+
+/// The data of a run that wgpu copies.
+struct StagedRun<'a> {
+    placed: PlacedPlan<'a>,
+    upload: Option<wgpu::Buffer>,
+    readback: Option<wgpu::Buffer>,
+}
+
 impl WgpuBackend {
     /// Records a frozen plan for the device, if a recorder supports it.
-    pub(super) fn with_native_replay(
-        &self,
-        mut frozen: FrozenPlan,
-        at: &'static Location<'static>,
-    ) -> Result<FrozenPlan> {
+    pub(super) fn with_native_replay(&self, mut frozen: FrozenPlan, at: CallSite) -> Result<FrozenPlan> {
         let known = |block: &Arc<Block>| block.allows(Usage::CopyFrom);
         let recorder = self.recorder(&frozen).filter(|_| frozen.resources.blocks.iter().flatten().all(known));
         let Some(recorder) = recorder else { return Ok(frozen) };
@@ -55,12 +70,7 @@ impl WgpuBackend {
     }
 
     /// Records a native replay again with other cuts. `None` if no recorder supports them.
-    pub(super) fn rerecord(
-        &self,
-        frozen: &FrozenPlan,
-        cuts: Arc<Cuts>,
-        at: &'static Location<'static>,
-    ) -> Result<Option<FrozenPlan>> {
+    pub(super) fn rerecord(&self, frozen: &FrozenPlan, cuts: Arc<Cuts>, at: CallSite) -> Result<Option<FrozenPlan>> {
         let planned = frozen.planned_of(&cuts);
         let (mut next, first) = match Arc::ptr_eq(&planned, &frozen.planned) {
             true => (frozen.cut_by(cuts), None),
@@ -75,16 +85,8 @@ impl WgpuBackend {
                 (next, Some(first))
             }
         };
-        let Some(recorder) = self.recorder(&next) else { return Ok(None) };
-        let native = self.record(recorder, &next)?;
-        if native.is_none() {
-            return Ok(None);
-        }
-        next.set_native(native);
-        if let Some(first) = first {
-            self.run_first(&next, WgpuCommands::Encoded(first), at)?;
-        }
-        Ok(Some(next))
+        let recorded = self.add_native(&mut next, first.map(WgpuCommands::Encoded), at)?;
+        Ok(recorded.then_some(next))
     }
 
     /// Records a batch whose buffers wgpu knows, because the same batch was encoded and has run. `None` if no recorder
@@ -95,7 +97,7 @@ impl WgpuBackend {
         mut cuts: Arc<Cuts>,
         mut resources: Resources,
         refreshes_params: bool,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) -> Result<Option<FrozenPlan>> {
         let mut planned = cuts.planned(planned).clone();
         if refreshes_params {
@@ -112,16 +114,23 @@ impl WgpuBackend {
         self.place_for_good(&planned, &mut resources)?;
         let slots = planned.plan.memory.len();
         let mut frozen = FrozenPlan::new(planned, cuts, resources).of_batch(refreshes_params);
-        let Some(recorder) = self.recorder(&frozen) else { return Ok(None) };
-        frozen.staged = self.staged(&frozen)?;
-        let first = self.initialise(&frozen, |slot, _| slot < slots)?;
-        let native = self.record(recorder, &frozen)?;
-        if native.is_none() {
+        if self.recorder(&frozen).is_none() {
             return Ok(None);
         }
-        frozen.set_native(native);
-        self.run_first(&frozen, WgpuCommands::Preparation(first), at)?;
-        Ok(Some(frozen.without_buffers()))
+        frozen.staged = self.staged(&frozen)?;
+        let first = self.initialise(&frozen, |slot, _| slot < slots)?;
+        let recorded = self.add_native(&mut frozen, Some(WgpuCommands::Preparation(first)), at)?;
+        Ok(recorded.then(|| frozen.without_buffers()))
+    }
+
+    /// Records a plan for the device, and runs `first`. False if no recorder supports the plan.
+    fn add_native(&self, frozen: &mut FrozenPlan, first: Option<WgpuCommands>, at: CallSite) -> Result<bool> {
+        let Some(recorder) = self.recorder(frozen) else { return Ok(false) };
+        frozen.set_native(self.record(recorder, frozen)?);
+        if let Some(first) = first.filter(|_| frozen.is_native()) {
+            self.run_first(frozen, first, at)?;
+        }
+        Ok(frozen.is_native())
     }
 
     /// Memory for the data of writes and reads in a native recording, and for its indirect grids.
@@ -159,13 +168,13 @@ impl WgpuBackend {
             fill: &self.fill,
             first_buffer: &self.first_buffer,
             counters: &self.counters,
-            direct: !self.gpu.is_borrowed() && self.submitter.device.has_timeline(),
+            direct: !self.gpu.is_borrowed && self.submitter.device.has_timeline(),
         };
         recorder.record(&on, frozen)
     }
 
     /// Runs the commands that must come before the first run of a native replay.
-    fn run_first(&self, frozen: &FrozenPlan, commands: WgpuCommands, at: &'static Location<'static>) -> Result<()> {
+    fn run_first(&self, frozen: &FrozenPlan, commands: WgpuCommands, at: CallSite) -> Result<()> {
         let completion = Arc::new(Completion::new());
         completion.submitted();
         let mut hold = BatchState::new(completion, Arc::new([]), at);
@@ -188,7 +197,7 @@ impl WgpuBackend {
         let upload = self.upload(&placed)?;
         let scopes = self.gpu.scopes();
         let mut encoder = self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
-        let ports = frozen.inputs().iter().chain(frozen.outputs().iter());
+        let ports = frozen.planned.recording.inputs.iter().chain(frozen.planned.recording.outputs.iter());
         let ports: SmallVec<[u32; 16]> = ports.map(|port| port.slot.0).collect();
         let slots = frozen.planned.plan.memory.len();
         let nowhere = self.gpu.create_buffer(&wgpu::BufferDescriptor {
@@ -243,7 +252,8 @@ impl WgpuBackend {
     ) -> Result<Last<WgpuQueue>> {
         let placed = frozen.placed(Some(run_args));
         let has_data = !run_args.data.is_empty() || !run_args.reads.is_empty();
-        let small = run_args.data.len() as u64 <= MAX_RUN_BYTES && frozen.outputs().bytes() <= MAX_RUN_BYTES;
+        let small =
+            run_args.data.len() as u64 <= MAX_RUN_BYTES && frozen.planned.recording.outputs.bytes() <= MAX_RUN_BYTES;
         let memory = match has_data && small {
             true => {
                 let fill = &mut |view: &mut [u8]| view[..run_args.data.len()].copy_from_slice(&run_args.data);
@@ -252,77 +262,28 @@ impl WgpuBackend {
             }
             false => None,
         };
-        if memory.is_some() || !has_data {
-            if let Some(memory) = &memory {
-                let read: u64 = placed.outputs().map(|port| port.bytes).sum();
-                self.counters.bytes_written.add(run_args.data.len() as u64);
-                self.counters.bytes_read.add(read);
-                let moved = placed.inputs().count() + run_args.reads.len();
-                self.counters.transfers.add(moved as u64);
-                let pending = (!run_args.reads.is_empty()).then(|| memory.clone().pending());
-                let last = self.run_native(
-                    frozen,
-                    native,
-                    &frozen.imported,
-                    Some(memory),
-                    &frozen.resources.blocks,
-                    submit_part,
-                )?;
-                return Ok(last.map(|(commands, _)| (commands, pending)));
-            }
-            return self.run_native(frozen, native, &frozen.imported, None, &frozen.resources.blocks, submit_part);
-        }
-        self.check_imported(&frozen.imported)?;
-        let upload = match run_args.data.len() as u64 {
-            0 => None,
-            bytes => Some(self.staging.upload(bytes, |view| view.copy_from_slice(&run_args.data))?),
+        let staged = match memory.is_none() && has_data {
+            true => Some(self.stage(placed)?),
+            false => None,
         };
         self.counters.bytes_written.add(run_args.data.len() as u64);
+        self.counters.bytes_read.add(placed.outputs().map(|port| port.bytes).sum());
+        self.counters.transfers.add((placed.inputs().count() + run_args.reads.len()) as u64);
+        let (imported, blocks, reads) = (&frozen.imported, &frozen.resources.blocks, !run_args.reads.is_empty());
+        self.run_native(frozen, native, NativeRun { imported, blocks, memory, staged, reads }, submit_part)
+    }
+
+    /// Staging buffers for the data of a run that has no memory of its own.
+    fn stage<'a>(&self, placed: PlacedPlan<'a>) -> Result<StagedRun<'a>> {
+        let upload = match placed.data().len() as u64 {
+            0 => None,
+            bytes => Some(self.staging.upload(bytes, |view| view.copy_from_slice(placed.data()))?),
+        };
         let readback = match placed.read_bytes() {
             0 => None,
             bytes => Some(self.staging.readback(bytes)?),
         };
-        let memory = |port: &Port| buffer(placed.block_of(port.slot));
-        let scopes = self.gpu.scopes();
-        let encoder = || self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
-        let NativeCounts { dispatches, mut transfers } = native.counts();
-        let (mut commands, mut returning) = (SmallVec::new(), None::<Arc<dyn PendingReadback>>);
-        if upload.is_some() || !frozen.imported.is_empty() {
-            let mut before = encoder();
-            name_buffers(&mut before, &frozen.imported)?;
-            if let Some(upload) = &upload {
-                for port in placed.inputs() {
-                    transfers += 1;
-                    before.copy_buffer_to_buffer(upload, port.start, memory(port)?, 0, port.bytes);
-                }
-                self.staging.reclaim(upload, &before);
-            }
-            commands.push(before.finish());
-        }
-        for part in 0..frozen.cuts().len() {
-            if part > 0 {
-                let before = WgpuCommands::Native(std::mem::take(&mut commands), None);
-                submit_part(before, &frozen.resources.blocks);
-            }
-            let mut middle = encoder();
-            native.execute(part, None, &mut middle)?;
-            commands.push(middle.finish());
-        }
-        if let Some(readback) = readback {
-            let mut after = encoder();
-            for port in placed.outputs() {
-                transfers += 1;
-                self.counters.bytes_read.add(port.bytes);
-                after.copy_buffer_to_buffer(memory(port)?, 0, &readback, port.start, port.bytes);
-            }
-            returning = Some(Arc::new(MappedReadback::new(readback, self.staging.clone(), &after)));
-            commands.push(after.finish());
-        }
-        scopes.pop(|| "a run".into(), 0)?;
-        self.counters.dispatches.add(dispatches);
-        self.counters.transfers.add(transfers);
-        self.counters.native_runs.add(1);
-        Ok(Some((WgpuCommands::Native(commands, None), returning)))
+        Ok(StagedRun { placed, upload, readback })
     }
 
     /// Submits the device's own recording of a batch. `None` if all memory for the data of its runs is in use.
@@ -358,44 +319,62 @@ impl WgpuBackend {
         self.counters.batches_resubmitted.add(1);
         let imported: SmallVec<[_; 4]> =
             resources.blocks.iter().flatten().filter(|block| block.is_imported()).cloned().collect();
-        let pending = memory.clone().filter(|_| resources.read_bytes > 0).map(RunMemory::pending);
-        let last = self.run_native(frozen, native, &imported, memory.as_ref(), &resources.blocks, submit_part)?;
-        Ok(last.map(|(commands, _)| (commands, pending)))
+        let (blocks, reads) = (&resources.blocks, resources.read_bytes > 0);
+        let run = NativeRun { imported: &imported, blocks, memory, staged: None, reads };
+        self.run_native(frozen, native, run, submit_part)
     }
 
-    /// One run of a native recording, with the memory of its data. `blocks` are those that it uses.
+    /// One run of a native recording.
     fn run_native(
         &self,
         frozen: &FrozenPlan,
         native: &Arc<dyn NativeReplay>,
-        imported: &[Arc<Block>],
-        memory: Option<&Arc<dyn RunMemory>>,
-        blocks: &[Option<Arc<Block>>],
+        run: NativeRun<'_>,
         submit_part: SubmitPart<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
-        let direct = native.is_direct() && imported.is_empty();
+        let NativeRun { imported, blocks, memory, staged, reads } = run;
+        let direct = native.is_direct() && imported.is_empty() && staged.is_none();
         if !direct {
             self.check_imported(imported)?;
         }
-        let commands = |part: usize| -> Result<WgpuCommands> {
+        let Some(last) = frozen.cuts().len().checked_sub(1) else { return Ok(None) };
+        let mut pending = memory.clone().filter(|_| reads).map(RunMemory::pending);
+        let mut commands = |part: usize| -> Result<WgpuCommands> {
             if direct {
-                return Ok(WgpuCommands::Direct(native.clone(), part, memory.cloned()));
+                return Ok(WgpuCommands::Direct(native.clone(), part, memory.clone()));
             }
             let scopes = self.gpu.scopes();
             let encoder = || self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
             let mut commands = SmallVec::new();
-            if part == 0 && !imported.is_empty() {
+            let uploads = staged.as_ref().is_some_and(|staged| staged.upload.is_some());
+            if part == 0 && (uploads || !imported.is_empty()) {
                 let mut before = encoder();
                 name_buffers(&mut before, imported)?;
+                if let Some(StagedRun { placed, upload: Some(upload), .. }) = &staged {
+                    for port in placed.inputs() {
+                        let to = buffer(placed.block_of(port.slot))?;
+                        before.copy_buffer_to_buffer(upload, port.start, to, 0, port.bytes);
+                    }
+                    self.staging.reclaim(upload, &before);
+                }
                 commands.push(before.finish());
             }
             let mut middle = encoder();
-            native.execute(part, memory.map(|memory| &**memory), &mut middle)?;
+            native.execute(part, memory.as_deref(), &mut middle)?;
             commands.push(middle.finish());
+            if let Some(StagedRun { placed, readback: Some(readback), .. }) = staged.as_ref().filter(|_| part == last) {
+                let mut after = encoder();
+                for port in placed.outputs() {
+                    let from = buffer(placed.block_of(port.slot))?;
+                    after.copy_buffer_to_buffer(from, 0, readback, port.start, port.bytes);
+                }
+                let readback = MappedReadback::new(readback.clone(), self.staging.clone(), &after);
+                pending = Some(Arc::new(readback));
+                commands.push(after.finish());
+            }
             scopes.pop(|| "a run".into(), 0)?;
-            Ok(WgpuCommands::Native(commands, memory.cloned()))
+            Ok(WgpuCommands::Native(commands, memory.clone()))
         };
-        let Some(last) = frozen.cuts().len().checked_sub(1) else { return Ok(None) };
         for part in 0..last {
             submit_part(commands(part)?, blocks);
         }
@@ -404,7 +383,7 @@ impl WgpuBackend {
         self.counters.dispatches.add(dispatches);
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
-        Ok(Some((commands, None)))
+        Ok(Some((commands, pending)))
     }
 
     /// The API below wgpu must not get destroyed buffers. The caller blames the imported ones.

@@ -1,0 +1,4 @@
+@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x < arrayLength(&x) { x[id.x] = x[id.x] * 3u + 1u; }
+}

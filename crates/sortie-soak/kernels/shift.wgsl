@@ -1,0 +1,5 @@
+var<immediate> by: u32;
+@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x < arrayLength(&x) { x[id.x] += by; }
+}
