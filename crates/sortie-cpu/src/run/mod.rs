@@ -206,7 +206,7 @@ fn lanes(code: &Compiled) -> u32 {
     let wide = code.file.sizes[3].saturating_sub(words).max(1) * 4;
     // Long arrays are touched sparsely: they need not all be in the cache.
     // Lanes that are packed take less and less of it.
-    let cache = if code.packs { 16 * MAX_REGISTER_BYTES } else { MAX_REGISTER_BYTES };
+    let cache = if code.packs { 4 * MAX_REGISTER_BYTES } else { MAX_REGISTER_BYTES };
     let lanes = (cache / wide).min((4 << 20) / (words.max(1) * 4));
     lanes.clamp(64, 4096)
 }
