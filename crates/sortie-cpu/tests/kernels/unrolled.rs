@@ -70,7 +70,7 @@ fn counters_keep_their_values_in_nested_loops_calls_and_after_the_loop() {
                 last = l;
                 l -= 2;
             }
-            sum += u32::from(i % 2 == 0);
+            sum += u32::from(i.is_multiple_of(2));
         }
         sum * 100 + i % 5 * 10 + last.cast_unsigned()
     };

@@ -23,7 +23,7 @@ fn bits(less: bool, less_or_equal: bool, more: bool, more_or_equal: bool, equal:
     put(at, 4u, x % y);
     put(at, 5u, min(x, y));
     put(at, 6u, max(x, y));
-    put(at, 7u, bits(x < y, x <= y, x > y, x >= y, x == y, x != y));
+    put(at, 7u, bits((x < y), (x <= y), (x > y), (x >= y), (x == y), (x != y)));
     put(at, 8u, x & y);
     put(at, 9u, x | y);
     put(at, 10u, x ^ y);
@@ -31,7 +31,7 @@ fn bits(less: bool, less_or_equal: bool, more: bool, more_or_equal: bool, equal:
     put(at, 12u, x << (u32(y) & 31u));
     put(at, 13u, x >> (u32(y) & 31u));
     put(at, 14u, clamp(x, 5lu, 1099511627776lu));
-    put(at, 15u, select(0x0123456789abcdeflu, x, x > y));
+    put(at, 15u, select(0x0123456789abcdeflu, x, (x > y)));
 }
 
 @compute @workgroup_size(32) fn long_signed(@builtin(global_invocation_id) id: vec3<u32>) {
@@ -46,7 +46,7 @@ fn bits(less: bool, less_or_equal: bool, more: bool, more_or_equal: bool, equal:
     put(at, 4u, bitcast<u64>(x % y));
     put(at, 5u, bitcast<u64>(min(x, y)));
     put(at, 6u, bitcast<u64>(max(x, y)));
-    put(at, 7u, bits(x < y, x <= y, x > y, x >= y, x == y, x != y));
+    put(at, 7u, bits((x < y), (x <= y), (x > y), (x >= y), (x == y), (x != y)));
     put(at, 8u, bitcast<u64>(-x));
     put(at, 9u, bitcast<u64>(abs(x)));
     put(at, 10u, bitcast<u64>(sign(x)));
@@ -88,6 +88,6 @@ fn bits(less: bool, less_or_equal: bool, more: bool, more_or_equal: bool, equal:
     put(at, 2u, v[index]);
     put(at, 3u, changed.x + changed.y + changed.z + changed.w);
     put(at, 4u, list[u32(x % 5lu)]);
-    put(at, 5u, select(w, v, vec4<bool>(x < y)).y);
+    put(at, 5u, select(w, v, vec4<bool>((x < y))).y);
     put(at, 6u, max(v, w.wzyx).w);
 }
