@@ -11,7 +11,7 @@
 use naga::Span;
 use smallvec::SmallVec;
 
-use crate::{opcode::Opcode, shape::Shape};
+use crate::{opcode::Opcode, shape::Shape, wide_opcode::WideOpcode};
 
 /// A register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,7 +106,16 @@ pub(crate) struct Access {
     pub(crate) shape: Shape,
     /// `atomicLoad` or `atomicStore`; used for fences and checks.
     pub(crate) atomic: bool,
+    /// Of a load that was in an `if`: the lanes that it was for. Used for checks; the others are not used.
+    pub(crate) guard: Option<LoadGuard>,
     pub(crate) span: Span,
+}
+
+/// The lanes of a load whose value is used: those for which the condition is `wanted`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadGuard {
+    pub(crate) cond: Reg,
+    pub(crate) wanted: bool,
 }
 
 /// What an atomic does.
@@ -125,7 +134,7 @@ pub(crate) enum AtomicOp {
     CompareExchange,
 }
 
-/// An atomic on one word per lane.
+/// An atomic on one word per lane, or on two.
 #[derive(Clone, Debug)]
 pub(crate) struct Atomic {
     /// `parts` is empty; the word is at the address itself.
@@ -135,6 +144,58 @@ pub(crate) struct Atomic {
     pub(crate) compare: Option<Reg>,
     /// What was there before.
     pub(crate) old: Option<Reg>,
+    /// The high words of all of these, if the atomic has 64 bits.
+    pub(crate) high: Option<AtomicWords>,
+}
+
+/// The operands of an atomic.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtomicWords {
+    pub(crate) value: Reg,
+    pub(crate) compare: Option<Reg>,
+    pub(crate) old: Option<Reg>,
+}
+
+/// What the active lanes of a subgroup do together. Lanes are numbered within the subgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SubgroupOp {
+    /// One bit for each lane whose value is true.
+    Ballot,
+    Reduce(Opcode),
+    InclusiveScan(Opcode),
+    ExclusiveScan(Opcode),
+    BroadcastFirst,
+    /// From the lane with this index.
+    Shuffle,
+    /// From the lane this far below, or above.
+    ShuffleUp,
+    ShuffleDown,
+    ShuffleXor,
+    QuadBroadcast,
+    /// From the lane whose number differs in these bits.
+    QuadSwap(u32),
+}
+
+/// An operation of the lanes of a subgroup on each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subgroup {
+    pub(crate) op: SubgroupOp,
+    pub(crate) d: Reg,
+    pub(crate) a: Reg,
+    pub(crate) index: Option<Reg>,
+    pub(crate) region: Region,
+    pub(crate) mask: Option<Reg>,
+}
+
+/// A pure instruction on 64-bit integers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wide {
+    pub(crate) opcode: WideOpcode,
+    /// The low word of the result, or all of it.
+    pub(crate) d: Reg,
+    pub(crate) high: Option<Reg>,
+    /// Low and high words of the operands.
+    pub(crate) from: [Reg; 4],
 }
 
 /// A step of straight-line code.
@@ -155,6 +216,8 @@ pub(crate) enum Op {
         /// Its initial value.
         init: bool,
     },
+    /// A pure instruction on 64-bit integers.
+    Wide(Wide),
     /// Changes a variable where the mask is set.
     Blend {
         f: Blend,
@@ -178,6 +241,7 @@ pub(crate) enum Op {
     Load(Box<Access>),
     Store(Box<Access>),
     Atomic(Box<Atomic>),
+    Subgroup(Subgroup),
     /// All words of a local array start with this value.
     FillLocal {
         local: u32,
@@ -329,7 +393,8 @@ impl Op {
     pub(crate) fn registers(&mut self, read: &mut impl FnMut(&mut Reg), write: &mut impl FnMut(&mut Reg)) {
         fn access(access: &mut Access, read: &mut impl FnMut(&mut Reg)) {
             access.address.terms.iter_mut().for_each(|term| read(&mut term.index));
-            access.address.base.iter_mut().chain(&mut access.mask).for_each(read);
+            let guard = access.guard.as_mut().map(|guard| &mut guard.cond);
+            access.address.base.iter_mut().chain(&mut access.mask).chain(guard).for_each(read);
         }
         match self {
             Self::Set { d, a, .. } | Self::Broadcast { d, a } => {
@@ -341,6 +406,11 @@ impl Op {
                 operands.iter_mut().for_each(read);
                 rest.fill(operands[operands.len() - 1]);
                 write(d);
+            }
+            Self::Wide(Wide { d, high, from, .. }) => {
+                from.iter_mut().for_each(read);
+                write(d);
+                high.iter_mut().for_each(write);
             }
             Self::Blend { d, a, mask, .. } => {
                 read(a);
@@ -365,8 +435,18 @@ impl Op {
             Self::Atomic(atomic) => {
                 access(&mut atomic.access, read);
                 read(&mut atomic.value);
-                atomic.compare.iter_mut().for_each(read);
-                atomic.old.iter_mut().for_each(write);
+                atomic.compare.iter_mut().for_each(&mut *read);
+                atomic.old.iter_mut().for_each(&mut *write);
+                if let Some(high) = &mut atomic.high {
+                    read(&mut high.value);
+                    high.compare.iter_mut().for_each(read);
+                    high.old.iter_mut().for_each(write);
+                }
+            }
+            Self::Subgroup(Subgroup { d, a, index, mask, .. }) => {
+                read(a);
+                index.iter_mut().chain(mask).for_each(read);
+                write(d);
             }
             Self::FillLocal { value, .. } => read(value),
         }
@@ -407,7 +487,7 @@ impl Op {
 
     /// Depends on nothing but its registers, and changes nothing but its result.
     pub(crate) fn is_pure(&self) -> bool {
-        matches!(self, Self::Compute { .. } | Self::Address { .. } | Self::Count { .. })
+        matches!(self, Self::Compute { .. } | Self::Wide(_) | Self::Address { .. } | Self::Count { .. })
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Compiled {
     pub(crate) file: RegisterFile,
     pub(crate) counts: Vec<Count>,
     pub(crate) slots: Vec<ProgramBinding>,
+    /// By slot: whether the entry point writes to it, whatever its declaration allows.
+    pub(crate) written: Vec<bool>,
     /// By slot.
     pub(crate) owned: Vec<ElementOwnership>,
     pub(crate) geometry: Geometry,
@@ -56,6 +58,8 @@ pub(crate) struct Compiled {
     pub(crate) packs: bool,
     /// Whenever one has left.
     pub(crate) pack_always: bool,
+    /// Has atomics of 64 bits.
+    pub(crate) wide_atomics: bool,
 }
 
 /// All registers and what they contain at the start.

@@ -14,8 +14,25 @@
 //! rectangle advance together, so a workgroup that waits for another in its rectangle would wait endlessly. Guaranteed:
 //! a workgroup can wait for one with a lower number, or for one that has started. There is no guarantee for invocations
 //! that wait for others of their own workgroup, except at barriers.
+//!
+//! Kernels with subgroups are in [`Mode::Groups`] too, all invocations of a workgroup in one row in the order of
+//! `local_invocation_index`: a subgroup is [`SUBGROUP_SIZE`] lanes of a row that follow each other.
 
 use crate::{code::Builtin, lanes::BLOCK, shape::Shape};
+
+/// Invocations of a subgroup: as on lavapipe, so that kernels generated for a software driver run unchanged. Half a
+/// block, a register of AVX2.
+pub(crate) const SUBGROUP_SIZE: u32 = 8;
+
+/// What of a kernel decides how its invocations become lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KernelTraits {
+    /// Has workgroup memory or barriers.
+    pub(crate) workgroups: bool,
+    pub(crate) subgroups: bool,
+    /// Its workgroups may wait for each other.
+    pub(crate) waits: bool,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -61,10 +78,13 @@ pub(crate) struct Rectangle {
 }
 
 impl Geometry {
-    pub(crate) fn new(workgroup: [u32; 3], groups_in_rows: bool, alone: bool, builtins: &[Builtin]) -> Self {
+    pub(crate) fn new(workgroup: [u32; 3], traits: KernelTraits, builtins: &[Builtin]) -> Self {
         let [width, height, depth] = workgroup;
         let many = height * depth > 1;
-        let mode = if groups_in_rows || alone {
+        let alone = traits.waits;
+        let mode = if traits.subgroups {
+            Mode::Groups { flat: many }
+        } else if traits.workgroups || alone {
             match many {
                 // What is the same in a workgroup is then the same for all lanes.
                 false if alone => Mode::Tile,

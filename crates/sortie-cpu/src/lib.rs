@@ -38,7 +38,7 @@
 //! | `code`, `compiled` | the instruction set; a kernel after lowering |
 //! | `shape`, `geometry`, `lanes` | how a register varies over lanes; how workgroups become rectangles of lanes; blocks of 16 lanes |
 //! | `run` | a dispatch: rectangles of lanes, on one thread or several; race checks ([`Program::check`]) |
-//! | `opcode`, `math`, `simd` | what each instruction computes; built-in functions; AVX2 where the machine has it |
+//! | `opcode`, `wide_opcode`, `math`, `simd` | what each instruction computes; built-in functions; AVX2 where the machine has it |
 //! | [`native`], `matmul_algorithm` | tensor operations in plain Rust, matrix products by `gemm` or `matrixmultiply` |
 //! | `bound_memory`, `threads`, `stop`, `unsupported` | memory, threads and cancellation of a run; what is refused |
 #![deny(unsafe_code)]
@@ -60,6 +60,10 @@ mod simd;
 mod stop;
 mod threads;
 mod unsupported;
+mod wide_opcode;
+
+/// Invocations of a subgroup, those at the end of a workgroup excepted.
+pub const SUBGROUP_SIZE: u32 = geometry::SUBGROUP_SIZE;
 
 pub use self::{
     bound_memory::BoundMemory,

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::LazyLock};
 
+use sortie_cpu::SUBGROUP_SIZE;
+
 /// The kind of processor that a device runs on.
 ///
 /// ```
@@ -115,6 +117,10 @@ pub struct Limits {
     pub immediate_bytes: u32,
     /// The byte offset of a bound slice must be a multiple of this.
     pub slice_alignment: u32,
+    /// Fewest invocations in a subgroup, those at the end of a workgroup excepted; 0 if kernels cannot use subgroups.
+    pub subgroup_min_size: u32,
+    /// Most invocations in a subgroup; 0 if kernels cannot use subgroups.
+    pub subgroup_max_size: u32,
 }
 
 impl DeviceInfo {
@@ -155,6 +161,8 @@ impl Limits {
         groups: 65_535,
         immediate_bytes: 0,
         slice_alignment: 256,
+        subgroup_min_size: 0,
+        subgroup_max_size: 0,
     };
 
     /// Kernels address memory as words with 32-bit indices. All other limits are as large as kernels for GPUs may need.
@@ -174,6 +182,8 @@ impl Limits {
             groups: u32::MAX,
             immediate_bytes: 256,
             slice_alignment: 4,
+            subgroup_min_size: SUBGROUP_SIZE,
+            subgroup_max_size: SUBGROUP_SIZE,
         }
     }
 
@@ -195,6 +205,8 @@ impl Limits {
             groups: self.groups.min(least.groups),
             immediate_bytes: 0,
             slice_alignment: self.slice_alignment.max(least.slice_alignment),
+            subgroup_min_size: 0,
+            subgroup_max_size: 0,
         }
     }
 }

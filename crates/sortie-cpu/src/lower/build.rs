@@ -5,9 +5,10 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::{
-    code::{ALL_LANES, Access, Address, Body, Builtin, LoopId, Node, Op, Part, Parts, Reg, Root},
+    code::{ALL_LANES, Access, Address, Body, Builtin, LoopId, Node, Op, Part, Parts, Reg, Root, Wide},
     opcode::{One, Opcode},
     shape::Shape,
+    wide_opcode::{WideOpcode, join, split},
 };
 
 /// Where a register's value comes from.
@@ -29,6 +30,8 @@ enum Pure {
     Compute(Opcode, [Reg; 3]),
     Count(u32),
     Load(Box<Address>, u32),
+    /// The low or the high word.
+    Wide(WideOpcode, [Reg; 4], bool),
 }
 
 /// Facts at the current position in the code.
@@ -52,6 +55,8 @@ pub(super) struct Builder {
     touched: Vec<Reg>,
     bodies: Vec<Body>,
     loops: u32,
+    /// The counters of the loops that are being unrolled.
+    pub(super) counters: Vec<Reg>,
     /// Loads and stores are atomic.
     pub(super) atomic: bool,
     /// Instructions so far.
@@ -175,10 +180,35 @@ impl Builder {
         self.close_in_line()
     }
 
-    /// Forgets the values of variables.
+    /// Forgets the values of variables, except of counters, which only their loops assign.
     pub(super) fn forget(&mut self) {
-        self.touched.extend(self.known.held.keys());
-        self.known.held.clear();
+        let (counters, touched) = (&self.counters, &mut self.touched);
+        self.known.held.retain(|variable, _| {
+            let stays = counters.contains(variable);
+            if !stays {
+                touched.push(*variable);
+            }
+            stays
+        });
+    }
+
+    /// Forgets the values of variables, except constants.
+    pub(super) fn forget_computed(&mut self) {
+        let origins = &self.origins;
+        let is_constant = |reg: &Reg| matches!(origins[reg.0 as usize], Origin::Constant(_));
+        let touched = &mut self.touched;
+        self.known.held.retain(|variable, value| {
+            let stays = is_constant(value);
+            if !stays {
+                touched.push(*variable);
+            }
+            stays
+        });
+    }
+
+    /// Whether the value of a variable is a known constant here.
+    pub(super) fn holds_constant(&self, variable: Reg) -> bool {
+        self.known.held.get(&variable).is_some_and(|value| self.value(*value).is_some())
     }
 
     fn remember(&mut self, pure: Pure, reg: Reg) {
@@ -250,6 +280,27 @@ impl Builder {
         self.ternary(Opcode::Select, condition, accept, reject)
     }
 
+    /// An instruction on 64-bit integers: one register, or two.
+    pub(super) fn wide(&mut self, opcode: WideOpcode, from: [Reg; 4]) -> SmallVec<[Reg; 2]> {
+        let words = if opcode.is_narrow() { 1 } else { 2 };
+        if let [Some(a), Some(b), Some(c), Some(d)] = from.map(|reg| self.value(reg)) {
+            let value = split(opcode.apply(join([a, b]), join([c, d])));
+            return value[..words].iter().map(|word| self.constant(*word)).collect();
+        }
+        let keys = [false, true].map(|high| Pure::Wide(opcode, from, high));
+        let known: SmallVec<[Reg; 2]> =
+            keys[..words].iter().filter_map(|key| self.known.computed.get(key).copied()).collect();
+        if known.len() == words {
+            return known;
+        }
+        let results: SmallVec<[Reg; 2]> = (0..words).map(|_| self.temporary()).collect();
+        self.op(Op::Wide(Wide { opcode, d: results[0], high: results.get(1).copied(), from }));
+        for (key, reg) in keys.into_iter().zip(&results) {
+            self.remember(key, *reg);
+        }
+        results
+    }
+
     pub(super) fn count(&mut self, count: u32) -> Reg {
         self.once(Pure::Count(count), |d| Op::Count { d, count })
     }
@@ -319,7 +370,7 @@ impl Builder {
 }
 
 pub(super) fn access(address: Address, parts: Parts, span: Span) -> Access {
-    Access { address, parts, region: ALL_LANES, mask: None, shape: Shape::UNIFORM, atomic: false, span }
+    Access { address, parts, region: ALL_LANES, mask: None, shape: Shape::UNIFORM, atomic: false, guard: None, span }
 }
 
 /// Whether the kernel never writes this memory.

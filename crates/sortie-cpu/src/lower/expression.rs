@@ -34,7 +34,7 @@ impl<'a> Lower<'a> {
         let span = function.expressions.get_span(handle);
         let refuse = |what: &str| Err(Unsupported { what: what.into(), span });
         let value = match &function.expressions[handle] {
-            Expression::Literal(literal) => smallvec![self.literal(*literal, span)?],
+            Expression::Literal(literal) => self.literal(*literal, span)?,
             Expression::Constant(constant) => self.global_constant(self.module.constants[*constant].init, span)?,
             Expression::Override(_) => return refuse("an override without a value"),
             Expression::ZeroValue(ty) => self.zero(*ty, span)?,
@@ -46,12 +46,14 @@ impl<'a> Lower<'a> {
                 value
             }
             Expression::Splat { size, value } => {
-                let value = self.value_of(frame, *value)?[0];
-                smallvec![value; *size as usize]
+                let value = self.value_of(frame, *value)?;
+                splat(&value, *size as usize)
             }
             Expression::Swizzle { size, vector, pattern } => {
+                let each = self.type_of(frame, *vector)?.kind().map_or(1, Kind::cells) as usize;
                 let vector = self.value_of(frame, *vector)?;
-                pattern[..*size as usize].iter().map(|component| vector[*component as usize]).collect()
+                let components = pattern[..*size as usize].iter();
+                components.flat_map(|component| &vector[*component as usize * each..][..each]).copied().collect()
             }
             Expression::FunctionArgument(index) => return Ok(frame.arguments[*index as usize].clone()),
             Expression::GlobalVariable(variable) => return Ok(Lowered::Pointer(self.global(*variable)?)),
@@ -106,6 +108,7 @@ impl<'a> Lower<'a> {
                 let ty = self.type_of(frame, *expr)?;
                 let value = self.value_of(frame, *expr)?;
                 let f = match (op, ty.kind()) {
+                    (UnaryOperator::Negate, Some(Kind::Long)) => return Ok(Lowered::Value(self.wide_negate(&value))),
                     (UnaryOperator::Negate, Some(Kind::Float | Kind::Half)) => Opcode::NegF,
                     (UnaryOperator::Negate, _) => Opcode::NegI,
                     (UnaryOperator::LogicalNot | UnaryOperator::BitwiseNot, _) => Opcode::Not,
@@ -117,10 +120,11 @@ impl<'a> Lower<'a> {
                 let condition = self.value_of(frame, *condition)?;
                 let accept = self.value_of(frame, *accept)?;
                 let reject = self.value_of(frame, *reject)?;
+                let each = accept.len() / condition.len().min(accept.len());
                 let pairs = accept.iter().zip(&reject).enumerate();
                 pairs
                     .map(|(index, (accept, reject))| {
-                        let condition = if condition.len() == 1 { condition[0] } else { condition[index] };
+                        let condition = if condition.len() == 1 { condition[0] } else { condition[index / each] };
                         self.build.select(condition, *accept, *reject)
                     })
                     .collect()
@@ -157,7 +161,9 @@ impl<'a> Lower<'a> {
             }
             Expression::CallResult(_)
             | Expression::AtomicResult { .. }
-            | Expression::WorkGroupUniformLoadResult { .. } => unreachable!("set by its statement"),
+            | Expression::WorkGroupUniformLoadResult { .. }
+            | Expression::SubgroupBallotResult
+            | Expression::SubgroupOperationResult { .. } => unreachable!("set by its statement"),
             Expression::ImageSample { .. } | Expression::ImageLoad { .. } | Expression::ImageQuery { .. } => {
                 return refuse("a texture");
             }
@@ -165,9 +171,6 @@ impl<'a> Lower<'a> {
             Expression::RayQueryVertexPositions { .. }
             | Expression::RayQueryProceedResult
             | Expression::RayQueryGetIntersection { .. } => return refuse("a ray query"),
-            Expression::SubgroupBallotResult | Expression::SubgroupOperationResult { .. } => {
-                return refuse("a subgroup operation");
-            }
             Expression::CooperativeLoad { .. } | Expression::CooperativeMultiplyAdd { .. } => {
                 return refuse("a cooperative matrix");
             }
@@ -179,7 +182,7 @@ impl<'a> Lower<'a> {
     pub(super) fn global_constant(&mut self, handle: Handle<Expression>, span: Span) -> Result<Value> {
         let module = self.module;
         Ok(match &module.global_expressions[handle] {
-            Expression::Literal(literal) => smallvec![self.literal(*literal, span)?],
+            Expression::Literal(literal) => self.literal(*literal, span)?,
             Expression::Constant(constant) => self.global_constant(module.constants[*constant].init, span)?,
             Expression::ZeroValue(ty) => self.zero(*ty, span)?,
             Expression::Compose { components, .. } => {
@@ -190,14 +193,14 @@ impl<'a> Lower<'a> {
                 value
             }
             Expression::Splat { size, value } => {
-                let value = self.global_constant(*value, span)?[0];
-                smallvec![value; *size as usize]
+                let value = self.global_constant(*value, span)?;
+                splat(&value, *size as usize)
             }
             _ => return Err(Unsupported { what: "a constant that naga left unevaluated".into(), span }),
         })
     }
 
-    fn literal(&mut self, literal: Literal, span: Span) -> Result<Reg> {
+    fn literal(&mut self, literal: Literal, span: Span) -> Result<Value> {
         let bits = match literal {
             Literal::F32(value) => value.to_bits(),
             Literal::F16(value) => value.to_f32().to_bits(),
@@ -205,11 +208,12 @@ impl<'a> Lower<'a> {
             Literal::I32(value) => value.cast_unsigned(),
             Literal::Bool(value) => u32::from(value).wrapping_neg(),
             Literal::F64(_) => return Err(Unsupported { what: "f64".into(), span }),
-            Literal::U64(_) | Literal::I64(_) => return Err(Unsupported { what: "a 64-bit integer".into(), span }),
+            Literal::U64(value) => return Ok(self.wide_constant(value)),
+            Literal::I64(value) => return Ok(self.wide_constant(value.cast_unsigned())),
             Literal::U16(_) | Literal::I16(_) => return Err(Unsupported { what: "a 16-bit integer".into(), span }),
             Literal::AbstractInt(_) | Literal::AbstractFloat(_) => unreachable!("made concrete by naga"),
         };
-        Ok(self.build.constant(bits))
+        Ok(smallvec![self.build.constant(bits)])
     }
 
     fn zero(&mut self, ty: Handle<naga::Type>, span: Span) -> Result<Value> {
@@ -277,6 +281,9 @@ impl<'a> Lower<'a> {
         if op == BinaryOperator::Multiply && matches!((left_ty, right_ty), (Ty::Matrix(..), _) | (_, Ty::Matrix(..))) {
             return Ok(self.matrix_product(left_ty, &left, right_ty, &right));
         }
+        if kind.is_wide() {
+            return Ok(self.wide_operator(kind, op, &left, &right));
+        }
         // a > b is b < a.
         let (op, left, right) = match op {
             BinaryOperator::Greater => (BinaryOperator::Less, right, left),
@@ -310,6 +317,9 @@ impl<'a> Lower<'a> {
         let Some(to) = Kind::of(naga::Scalar { kind: to, width }) else {
             return Err(Unsupported { what: format!("a conversion to {width} bytes"), span });
         };
+        if from_kind.is_wide() || to.is_wide() {
+            return Ok(self.wide_cast(from_kind, value, to));
+        }
         let f = match (from_kind, to) {
             (Kind::Bool, Kind::Float | Kind::Half | Kind::Int | Kind::Uint) => {
                 let one = if to.is_float() { self.build.float(1.0) } else { self.build.constant(1) };
@@ -326,6 +336,7 @@ impl<'a> Lower<'a> {
             | (Kind::Int | Kind::Uint, Kind::Int | Kind::Uint)
             | (Kind::Half, Kind::Half)
             | (Kind::Float | Kind::Half, Kind::Float) => return Ok(value.into()),
+            (Kind::Long | Kind::Ulong, _) | (_, Kind::Long | Kind::Ulong) => unreachable!("converted above"),
         };
         let value = self.map(value, f);
         Ok(if from_kind == Kind::Float { value } else { self.rounded(to, value) })
@@ -338,4 +349,9 @@ impl<'a> Lower<'a> {
         }
         Ok(value.into())
     }
+}
+
+/// A vector of equal components.
+fn splat(value: &[Reg], size: usize) -> Value {
+    std::iter::repeat_n(value, size).flatten().copied().collect()
 }

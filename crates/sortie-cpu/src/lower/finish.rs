@@ -9,19 +9,20 @@ use super::{
 use crate::{
     code::{ALL_LANES, Blend, Body, Builtin, Node, Op, Reg, Region, Root},
     compiled::{Compiled, RegionInfo, next_id},
-    geometry::Geometry,
+    geometry::{Geometry, KernelTraits},
     shape::Shape,
 };
 
 /// Compiles the lowered body of an entry point and its shared functions.
 pub(super) fn finish(mut lower: Lower<'_>, mut body: Body, workgroup: [u32; 3], pack_always: bool) -> Compiled {
     let (entry, ones) = (lower.build.builtin(Builtin::Entry), lower.build.constant(u32::MAX));
-    let groups_in_rows = lower.barriers || lower.workgroup_words > 0;
-    let Lower { build, mut shared, shared_by, locals, counts, slots, workgroup_words, .. } = lower;
+    let wide_atomics = lower.wide_atomics;
+    let (workgroups, subgroups) = (lower.barriers || lower.workgroup_words > 0, lower.subgroups);
+    let Lower { build, mut shared, shared_by, locals, counts, slots, written, workgroup_words, .. } = lower;
     let parameters = shared_by.values().flat_map(|shared| shared.parameters.iter().copied()).collect();
     let results = shared_by.values().flat_map(|shared| shared.result.iter().copied()).collect();
     let mut origins = build.origins;
-    let read_only = |root| super::build::is_read_only(root, |slot| slots[slot as usize].writes);
+    let read_only = |root| super::build::is_read_only(root, |slot: u32| written[slot as usize]);
     let mut bodies: Vec<&mut Body> = std::iter::once(&mut body).chain(&mut shared).collect();
     optimise::optimise(&mut bodies, &mut origins, &read_only);
     let read = count_reads(&mut bodies, origins.len());
@@ -34,7 +35,7 @@ pub(super) fn finish(mut lower: Lower<'_>, mut body: Body, workgroup: [u32; 3], 
         })
         .collect();
     let waits = super::waits::waits(&body, &shared);
-    let geometry = Geometry::new(workgroup, groups_in_rows, waits, &builtins);
+    let geometry = Geometry::new(workgroup, KernelTraits { workgroups, subgroups, waits }, &builtins);
 
     let mut local_shapes = vec![Shape::UNIFORM; locals.len()];
     let mut regions = Regions::new(&geometry, &mut origins, &mut local_shapes, [&parameters, &results], shared.len());
@@ -77,6 +78,7 @@ pub(super) fn finish(mut lower: Lower<'_>, mut body: Body, workgroup: [u32; 3], 
         weight: weigh(&body),
         packs,
         pack_always,
+        wide_atomics,
         body,
         shared,
         roots,
@@ -86,6 +88,7 @@ pub(super) fn finish(mut lower: Lower<'_>, mut body: Body, workgroup: [u32; 3], 
         file: allocation.file,
         counts,
         slots,
+        written,
         owned,
         geometry,
         workgroup_words,
@@ -128,6 +131,7 @@ fn mask(op: &mut Op, regions: &Regions<'_>, masks: &[Option<Reg>]) {
             }
         }
         Op::Atomic(atomic) => atomic.access.mask = of(atomic.access.region),
+        Op::Subgroup(subgroup) => subgroup.mask = of(subgroup.region),
         _ => {}
     }
 }

@@ -1,19 +1,22 @@
 //! Statements and calls.
 
+use std::rc::Rc;
+
 use naga::{
     AtomicFunction, Block, Expression, Function, Handle, Span, Statement, SwitchCase, SwitchValue, valid::FunctionInfo,
 };
-use smallvec::smallvec;
 
 use super::{
     Located, Lower, Result, Value, build,
-    pointer::{Lowered, Pointer, VariableStorage},
+    pointer::{FunctionFacts, Lowered, Pointer, VariableStorage},
     types::{Kind, Ty},
+    unroll::ForLoop,
 };
 use crate::{
     Unsupported,
     code::{
-        ALL_LANES, Atomic, AtomicOp, Body, Branch, BranchPlan, Loop, LoopExit, LoopId, LoopPlan, Node, Op, Parts, Reg,
+        ALL_LANES, Atomic, AtomicOp, AtomicWords, Body, Branch, BranchPlan, Loop, LoopExit, LoopId, LoopPlan, Node, Op,
+        Parts, Reg,
     },
     opcode::Opcode,
 };
@@ -38,6 +41,8 @@ pub(super) struct FunctionFrame<'a> {
     pub(super) values: Vec<Option<Lowered>>,
     /// By local variable.
     pub(super) locals: Vec<VariableStorage>,
+    /// Its variables that need memory, and its loops to unroll.
+    facts: Rc<FunctionFacts>,
     /// Variables that hold what it returns.
     result: Vec<Reg>,
     /// What `break` and `continue` leave.
@@ -68,12 +73,16 @@ impl<'a> Lower<'a> {
         info: &'a FunctionInfo,
         arguments: Vec<Lowered>,
     ) -> Result<Vec<Reg>> {
+        let handle =
+            self.module.functions.iter().find(|(_, other)| std::ptr::eq(*other, function)).map(|(handle, _)| handle);
+        let facts = self.facts_of(handle, function, info);
         let mut frame = FunctionFrame {
             function,
             info,
             arguments,
             values: vec![None; function.expressions.len()],
             locals: Vec::new(),
+            facts: facts.clone(),
             result: Vec::new(),
             loops: Vec::new(),
         };
@@ -82,13 +91,10 @@ impl<'a> Lower<'a> {
             let cells = cells.at(self.module.types.get_span(result.ty))?;
             frame.result = (0..cells).map(|_| self.build.variable()).collect();
         }
-        let handle =
-            self.module.functions.iter().find(|(_, other)| std::ptr::eq(*other, function)).map(|(handle, _)| handle);
-        let indexed = self.indexed_of(handle, function, info);
         for (handle, variable) in function.local_variables.iter() {
             let span = function.local_variables.get_span(handle);
             let init = variable.init.map(|init| self.value_of(&mut frame, init)).transpose()?;
-            let place = self.variable(variable.ty, indexed.locals.contains(&handle), init, span)?;
+            let place = self.variable(variable.ty, facts.indexing(handle), init, span)?;
             frame.locals.push(place);
         }
         self.block(&mut frame, &function.body)?;
@@ -134,6 +140,7 @@ impl<'a> Lower<'a> {
                 }
             }
             Statement::Switch { selector, cases } => self.switch(frame, *selector, cases)?,
+            Statement::Loop { body, continuing, .. } if self.unroll(frame, body, continuing)? => {}
             Statement::Loop { body, continuing, break_if } => {
                 let id = self.build.next_loop();
                 frame.loops.push(BreakTarget { id, is_switch: false });
@@ -145,7 +152,12 @@ impl<'a> Lower<'a> {
                 let break_if = break_if.map(|cond| self.value_of(frame, cond)).transpose()?.map(|value| value[0]);
                 let continuing = self.build.close(mark);
                 frame.loops.pop();
-                self.build.forget();
+                // A shared function may assign any private variable.
+                let is_call = |node: &Node| matches!(node, Node::Call { .. });
+                match body.iter().chain(&continuing).any(|node| node.any(&is_call)) {
+                    true => self.build.forget(),
+                    false => self.build.forget_computed(),
+                }
                 self.build.node(Node::Loop(Loop { id, body, continuing, break_if, plan: LoopPlan::default() }));
             }
             Statement::Break => {
@@ -167,10 +179,8 @@ impl<'a> Lower<'a> {
                 self.build.node(Node::Return);
             }
             Statement::ControlBarrier(barrier) => {
-                if barrier.contains(naga::Barrier::SUB_GROUP) {
-                    return refuse("subgroupBarrier");
-                }
                 self.barriers = true;
+                self.subgroups |= barrier.contains(naga::Barrier::SUB_GROUP);
                 self.build.node(Node::Barrier { flags: *barrier, span });
             }
             Statement::MemoryBarrier(_) => {}
@@ -204,12 +214,46 @@ impl<'a> Lower<'a> {
             Statement::Kill => return refuse("discard"),
             Statement::ImageStore { .. } | Statement::ImageAtomic { .. } => return refuse("a texture"),
             Statement::RayQuery { .. } | Statement::RayPipelineFunction(_) => return refuse("a ray query"),
-            Statement::SubgroupBallot { .. }
-            | Statement::SubgroupGather { .. }
-            | Statement::SubgroupCollectiveOperation { .. } => return refuse("a subgroup operation"),
+            Statement::SubgroupBallot { result, predicate } => self.ballot(frame, *predicate, *result)?,
+            Statement::SubgroupGather { mode, argument, result } => self.gather(frame, *mode, *argument, *result)?,
+            Statement::SubgroupCollectiveOperation { op, collective_op, argument, result } => {
+                self.collective(frame, (*op, *collective_op), *argument, *result, span)?;
+            }
             Statement::CooperativeStore { .. } => return refuse("a cooperative matrix"),
         }
         Ok(())
+    }
+
+    /// Lowers a loop as copies of its body, one for each iteration. Returns whether it is one to unroll.
+    fn unroll(&mut self, frame: &mut FunctionFrame<'a>, body: &'a Block, continuing: &'a Block) -> Result<bool> {
+        let Some(ForLoop { counter, condition, head }) = ForLoop::of(frame.function, body, continuing) else {
+            return Ok(false);
+        };
+        let Some(trips) = frame.facts.loops.trips(counter).filter(|_| self.unrolls) else { return Ok(false) };
+        let VariableStorage::Registers(registers) = &frame.locals[counter.index()] else { return Ok(false) };
+        let register = registers[0];
+        if !self.build.holds_constant(register) {
+            return Ok(false);
+        }
+        self.build.counters.push(register);
+        for _ in 0..=trips {
+            for (number, (statement, span)) in body.span_iter().enumerate() {
+                match number + 1 == head {
+                    true => {
+                        let condition = self.value_of(frame, condition)?[0];
+                        if self.build.value(condition) == Some(0) {
+                            self.build.counters.pop();
+                            return Ok(true);
+                        }
+                    }
+                    false => self.statement(frame, statement, *span)?,
+                }
+            }
+            self.block(frame, continuing)?;
+        }
+        // `lower` starts again, without unrolling.
+        self.unknown_index = true;
+        Err(Unsupported { what: "a loop that has more iterations than counted".into(), span: Span::UNDEFINED })
     }
 
     fn broadcast(&mut self, a: Reg) -> Reg {
@@ -402,11 +446,11 @@ impl<'a> Lower<'a> {
     ) -> Result<()> {
         let pointer = self.pointer_of(frame, pointer)?;
         let Some(kind) = pointer.ty.kind() else { unreachable!("atomics are scalars") };
-        if !matches!(kind, Kind::Int | Kind::Uint) {
+        if !matches!(kind, Kind::Int | Kind::Uint | Kind::Long | Kind::Ulong) {
             return Err(Unsupported { what: "an atomic of this type".into(), span });
         }
-        let value = self.value_of(frame, value)?[0];
-        let signed = kind == Kind::Int;
+        let words = self.value_of(frame, value)?;
+        let signed = matches!(kind, Kind::Int | Kind::Long);
         let mut compare = None;
         let atomic_op = match fun {
             AtomicFunction::Add => AtomicOp::Add,
@@ -420,20 +464,31 @@ impl<'a> Lower<'a> {
             AtomicFunction::Max => AtomicOp::MaxU,
             AtomicFunction::Exchange { compare: None } => AtomicOp::Exchange,
             AtomicFunction::Exchange { compare: Some(expected) } => {
-                compare = Some(self.value_of(frame, *expected)?[0]);
+                compare = Some(self.value_of(frame, *expected)?);
                 AtomicOp::CompareExchange
             }
         };
         let (address, _) = self.address(&pointer, false, span)?;
-        let old = result.map(|_| self.build.temporary());
+        let mut old: Value = words.iter().map(|_| self.build.temporary()).collect();
         let access = build::access(address, Parts::new(), span);
-        self.build.op(Op::Atomic(Box::new(Atomic { access, atomic_op, value, compare, old })));
-        if let (Some(result), Some(old)) = (result, old) {
-            let mut value: Value = smallvec![old];
+        let mut operands = (0..words.len()).map(|word| AtomicWords {
+            value: words[word],
+            compare: compare.as_ref().map(|compare| compare[word]),
+            old: result.map(|_| old[word]),
+        });
+        let Some(AtomicWords { value, compare: expected, old: before }) = operands.next() else {
+            unreachable!("a scalar has a word")
+        };
+        let high = operands.next();
+        self.wide_atomics |= high.is_some();
+        let atomic = Atomic { access, atomic_op, value, compare: expected, old: before, high };
+        self.build.op(Op::Atomic(Box::new(atomic)));
+        if let Some(result) = result {
             if let Some(compare) = compare {
-                value.push(self.build.binary(Opcode::EqI, old, compare));
+                let equal = self.wide_equal(&old, &compare);
+                old.extend(equal);
             }
-            frame.values[result.index()] = Some(Lowered::Value(value));
+            frame.values[result.index()] = Some(Lowered::Value(old));
         }
         Ok(())
     }

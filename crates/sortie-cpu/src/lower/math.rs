@@ -24,6 +24,10 @@ impl Lower<'_> {
         use MathFunction as M;
         let (ty, a) = &arguments[0];
         let Some(kind) = ty.kind() else { unreachable!("checked by naga") };
+        if kind.is_wide() {
+            let values: Vec<Value> = arguments.iter().map(|(_, value)| value.clone()).collect();
+            return self.wide_math(kind, fun, &values, span);
+        }
         let signed = kind == Kind::Int;
         let b = || arguments[1].1.as_slice();
         let c = || arguments[2].1.as_slice();

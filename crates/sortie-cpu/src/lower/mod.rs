@@ -10,8 +10,11 @@
 //! | pass | does |
 //! |---|---|
 //! | `lower` | naga's IR to instructions on scalar registers |
+//! | `unroll` | `for` loops of few iterations become copies of their body, private arrays that they index registers |
 //! | `optimise` | short ifs become selects, invariants leave loops, unread results go |
 //! | `waits`, `retries` | finds kernels with loops that wait for an atomic of a buffer: their workgroups run one at a time |
+//! | `subgroup` | subgroup and quad operations |
+//! | `wide` | 64-bit integers, as pairs of registers |
 //! | `regions` | which lanes are active where; whether a register is uniform, per row, per column or per lane |
 //! | `linear` | which indices grow by the same step along a row, which are in bounds, which are the invocation's own |
 //! | `pairs` | two instructions in one: products with sums, sums that respect a mask |
@@ -33,12 +36,15 @@ mod peephole;
 mod pointer;
 mod regions;
 mod retries;
+mod subgroup;
 mod types;
+mod unroll;
 mod waits;
+mod wide;
 
 use naga::{
     AddressSpace, BuiltIn, Function, Handle, Module, Span, StorageAccess,
-    valid::{FunctionInfo, ModuleInfo},
+    valid::{FunctionInfo, GlobalUse, ModuleInfo},
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -46,13 +52,15 @@ use smallvec::SmallVec;
 pub(crate) use self::build::Origin;
 use self::{
     build::Builder,
-    pointer::VariableStorage,
+    pointer::{Indexing, VariableStorage},
     types::{MemoryLayout, Ty},
 };
 use crate::{
     ProgramBinding, Unsupported,
     code::{Body, Builtin, Node, Op, Reg, Root},
     compiled::{Compiled, Count, LoweringOptions},
+    geometry::SUBGROUP_SIZE,
+    opcode::Opcode,
 };
 
 /// Nesting depth of bodies, those of functions included: they are run by recursion, on a
@@ -77,6 +85,21 @@ impl<T> Located<T> for std::result::Result<T, String> {
 
 /// Lowers one entry point.
 pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: LoweringOptions) -> Result<Compiled> {
+    match lower_with(module, info, entry, tuning, true)? {
+        Some(compiled) => Ok(compiled),
+        None => lower_with(module, info, entry, tuning, false)
+            .map(|compiled| compiled.unwrap_or_else(|| unreachable!("all indexed arrays are in memory"))),
+    }
+}
+
+/// Lowers one entry point. `None`: an array was kept in registers, but an index into it is not known.
+fn lower_with(
+    module: &Module,
+    info: &ModuleInfo,
+    entry: &str,
+    tuning: LoweringOptions,
+    unrolls: bool,
+) -> Result<Option<Compiled>> {
     let missing = || Unsupported { what: format!("an entry point {entry:?} that is not there"), span: Span::UNDEFINED };
     let index = module.entry_points.iter().position(|point| point.name == entry).ok_or_else(missing)?;
     let point = &module.entry_points[index];
@@ -88,6 +111,7 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Low
         min_shared_callee_size: tuning.min_shared_callee_size,
         floor: 0,
         slots: Vec::new(),
+        written: Vec::new(),
         slot_of: FxHashMap::default(),
         counts: Vec::new(),
         locals: Vec::new(),
@@ -95,10 +119,15 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Low
         globals: FxHashMap::default(),
         workgroup_words: 0,
         workgroup_offsets: FxHashMap::default(),
-        indexed: FxHashMap::default(),
+        facts: FxHashMap::default(),
+        unrolls,
+        unknown_index: false,
         shared: Vec::new(),
         shared_by: FxHashMap::default(),
         barriers: false,
+        subgroups: false,
+        wide_atomics: false,
+        workgroup: point.workgroup_size,
     };
     lower.bind(info_of_entry)?;
 
@@ -108,14 +137,18 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Low
     for argument in &point.function.arguments {
         arguments.push(pointer::Lowered::Value(lower.inputs(argument)?));
     }
-    lower.function(&point.function, info_of_entry, arguments)?;
+    let lowered = lower.function(&point.function, info_of_entry, arguments);
+    if lower.unknown_index {
+        return Ok(None);
+    }
+    lowered?;
     let mut body = lower.build.close(mark);
     function::straighten(&mut body, function::MAX_STRAIGHTEN_DEPTH);
 
     if depth(&body, &lower.shared) > MAX_DEPTH {
         return Err(Unsupported { what: too_deep(), span: Span::UNDEFINED });
     }
-    Ok(finish::finish(lower, body, point.workgroup_size, tuning.pack_always))
+    Ok(Some(finish::finish(lower, body, point.workgroup_size, tuning.pack_always)))
 }
 
 fn too_deep() -> String {
@@ -148,6 +181,8 @@ struct Lower<'a> {
     /// The nesting depth at the start of the current shared function.
     floor: usize,
     slots: Vec<ProgramBinding>,
+    /// By slot: whether the entry point writes to it.
+    written: Vec<bool>,
     slot_of: FxHashMap<Handle<naga::GlobalVariable>, u32>,
     counts: Vec<Count>,
     /// Words of each local array.
@@ -158,11 +193,19 @@ struct Lower<'a> {
     globals: FxHashMap<Handle<naga::GlobalVariable>, VariableStorage>,
     workgroup_words: u32,
     workgroup_offsets: FxHashMap<Handle<naga::GlobalVariable>, u32>,
-    /// Variables of each function that are indexed at run time.
-    indexed: FxHashMap<Option<Handle<Function>>, std::rc::Rc<pointer::Indexed>>,
+    facts: FxHashMap<Option<Handle<Function>>, std::rc::Rc<pointer::FunctionFacts>>,
+    /// Short loops are unrolled. Private arrays that only their counters index are in registers.
+    unrolls: bool,
+    /// One of them has another index.
+    unknown_index: bool,
     shared: Vec<Body>,
     shared_by: FxHashMap<(Handle<Function>, Vec<pointer::Target>), function::SharedFunction>,
     barriers: bool,
+    /// Has subgroup operations, or inputs.
+    subgroups: bool,
+    /// Has atomics of 64 bits.
+    wide_atomics: bool,
+    workgroup: [u32; 3],
 }
 
 impl<'a> Lower<'a> {
@@ -198,6 +241,7 @@ impl<'a> Lower<'a> {
         buffers.sort_by_key(|(slot, _)| (slot.group, slot.binding));
         for (number, (slot, handle)) in (0..).zip(buffers) {
             self.slots.push(slot);
+            self.written.push(info[handle].contains(GlobalUse::WRITE));
             self.slot_of.insert(handle, number);
         }
         Ok(())
@@ -227,14 +271,16 @@ impl<'a> Lower<'a> {
 
     /// Variables that live as long as the invocation.
     fn private_variables(&mut self, entry: &Function, info: &FunctionInfo) -> Result<()> {
-        let indexed = self.indexed_of(None, entry, info);
+        let facts = self.facts_of(None, entry, info);
         for (handle, variable) in self.module.global_variables.iter() {
             if variable.space != AddressSpace::Private || info[handle].is_empty() {
                 continue;
             }
             let span = self.module.global_variables.get_span(handle);
             let init = variable.init.map(|init| self.global_constant(init, span)).transpose()?;
-            let place = self.variable(variable.ty, indexed.globals.contains(&handle), init, span)?;
+            let indexed = facts.globals.contains(&handle);
+            let indexing = if indexed { Indexing::AtRunTime } else { Indexing::Constant };
+            let place = self.variable(variable.ty, indexing, init, span)?;
             self.globals.insert(handle, place);
         }
         Ok(())
@@ -261,6 +307,18 @@ impl<'a> Lower<'a> {
                 BuiltIn::WorkGroupId => value.extend(three(&mut self.build, Builtin::GroupId)),
                 BuiltIn::NumWorkGroups => value.extend(three(&mut self.build, Builtin::NumGroups)),
                 BuiltIn::LocalInvocationIndex => value.push(self.build.builtin(Builtin::LocalIndex)),
+                BuiltIn::SubgroupSize => value.push(self.build.constant(SUBGROUP_SIZE)),
+                BuiltIn::NumSubgroups => {
+                    let invocations: u32 = self.workgroup.iter().product();
+                    value.push(self.build.constant(invocations.div_ceil(SUBGROUP_SIZE)));
+                }
+                BuiltIn::SubgroupInvocationId | BuiltIn::SubgroupId => {
+                    self.subgroups = true;
+                    let index = self.build.builtin(Builtin::LocalIndex);
+                    let size = self.build.constant(SUBGROUP_SIZE);
+                    let is_lane = *builtin == BuiltIn::SubgroupInvocationId;
+                    value.push(self.build.binary(if is_lane { Opcode::RemU } else { Opcode::DivU }, index, size));
+                }
                 other => {
                     let span = self.module.types.get_span(argument.ty);
                     return Err(Unsupported { what: format!("the builtin input {other:?}"), span });
@@ -282,7 +340,7 @@ impl<'a> Lower<'a> {
     }
 
     fn is_read_only(&self, root: Root) -> bool {
-        build::is_read_only(root, |slot| self.slots[slot as usize].writes)
+        build::is_read_only(root, |slot| self.written[slot as usize])
     }
 
     fn layout_of(root: Root) -> MemoryLayout {

@@ -5,21 +5,34 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Origin, build::register, count_reads, for_each_list, for_each_op};
 use crate::{
-    code::{Body, Branch, Loop, Node, Op, Reg, Root},
+    code::{Body, Branch, LoadGuard, Loop, Node, Op, Reg, Root, Subgroup, Wide},
     opcode::Opcode,
 };
 
 /// An `if` with up to this many instructions on both sides becomes selects.
 const MAX_SELECT_OPS: usize = 10;
 
+/// The same if it loads: guards of vectors, as in `if k < n { v = x[k]; }`.
+const MAX_SELECT_OPS_WITH_LOADS: usize = 16;
+
 /// Maximum passes that remove unused instructions. Two remove most; a chain of loop-carried variables needs a pass per
 /// variable. Remaining ones only cost time.
 const MAX_ROUNDS: usize = 16;
 
 pub(super) fn optimise(bodies: &mut [&mut Body], origins: &mut Vec<Origin>, read_only: &dyn Fn(Root) -> bool) {
+    let mut negated = FxHashMap::default();
+    for body in &mut *bodies {
+        for_each_op(body, &mut |op| {
+            if let Op::Compute { opcode: Opcode::Not, d, from: [a, ..] } = *op
+                && origins[a.0 as usize] != Origin::Variable
+            {
+                negated.insert(d, a);
+            }
+        });
+    }
     for body in &mut *bodies {
         prune(body);
-        select_instead(body, origins);
+        select_instead(body, origins, &negated);
         hoist(body, origins, read_only);
     }
     let mut uses = count_reads(bodies, origins.len());
@@ -57,24 +70,37 @@ fn prune(body: &mut Body) {
     *body = pruned;
 }
 
-/// `if c { x = a; } else { x = b; }` becomes `x = select(b, a, c)`.
-fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
+/// `if c { x = a; } else { x = b; }` becomes `x = select(b, a, c)`. Loads inside become loads of all lanes: those that
+/// are out of bounds read zeros, which are not selected. `negated`: the operands of negations.
+fn select_instead(body: &mut Body, origins: &mut Vec<Origin>, negated: &FxHashMap<Reg, Reg>) {
     for node in body.iter_mut() {
-        node.bodies_mut().for_each(|inner| select_instead(inner, origins));
+        node.bodies_mut().for_each(|inner| select_instead(inner, origins, negated));
         let Node::If(Branch { cond, accept, reject, .. }) = node else { continue };
         let short = |side: &Body| match side.as_slice() {
             [] => Some(0),
             [Node::Ops(ops)] => {
-                let plain = |op: &Op| op.is_pure() || matches!(op, Op::Set { init: false, .. });
+                let plain = |op: &Op| match op {
+                    Op::Load(load) => !load.atomic && load.guard.is_none(),
+                    op => op.is_pure() || matches!(op, Op::Set { init: false, .. }),
+                };
                 ops.iter().all(plain).then_some(ops.len())
             }
             _ => None,
         };
         let (Some(first), Some(second)) = (short(accept), short(reject)) else { continue };
-        if first + second > MAX_SELECT_OPS {
+        let is_load = |node: &Node| matches!(node, Node::Ops(ops) if ops.iter().any(|op| matches!(op, Op::Load(_))));
+        let loads = accept.iter().chain(&*reject).any(is_load);
+        if first + second > if loads { MAX_SELECT_OPS_WITH_LOADS } else { MAX_SELECT_OPS } {
             continue;
         }
         let cond = *cond;
+        for (side, wanted) in [(&mut *accept, true), (&mut *reject, false)] {
+            for_each_op(side, &mut |op| {
+                if let Op::Load(load) = op {
+                    load.guard = Some(LoadGuard { cond, wanted });
+                }
+            });
+        }
         let mut ops = Vec::new();
         let mut values = [FxHashMap::default(), FxHashMap::default()];
         let mut order = Vec::new();
@@ -111,7 +137,17 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
             let b = side(&values[0], &mut ops, &mut temporary);
             let c = side(&values[1], &mut ops, &mut temporary);
             let d = temporary();
-            ops.push(Op::Compute { opcode: Opcode::Select, d, from: [cond, b, c] });
+            // Conditions are all ones or zeros.
+            let is = |reg: Reg, value: u32| origins[reg.0 as usize] == Origin::Constant(value);
+            let (opcode, from) = match negated.get(&cond) {
+                _ if is(b, u32::MAX) => (Opcode::Or, [cond, c, c]),
+                _ if is(c, 0) => (Opcode::And, [cond, b, b]),
+                _ if is(b, 0) => (Opcode::AndNot, [c, cond, cond]),
+                Some(inverse) if is(c, u32::MAX) => (Opcode::Or, [*inverse, b, b]),
+                Some(inverse) => (Opcode::Select, [*inverse, c, b]),
+                None => (Opcode::Select, [cond, b, c]),
+            };
+            ops.push(Op::Compute { opcode, d, from });
             sets.push(Op::Set { d: variable, a: d, region: crate::code::ALL_LANES, init: false });
         }
         ops.extend(sets);
@@ -186,12 +222,17 @@ fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
         ops.reverse();
         ops.retain_mut(|op| {
             let unused = match op {
-                Op::Compute { d, .. } | Op::Set { d, .. } | Op::Count { d, .. } | Op::Broadcast { d, .. } => {
-                    uses[d.0 as usize] == 0
+                Op::Compute { d, .. }
+                | Op::Set { d, .. }
+                | Op::Count { d, .. }
+                | Op::Broadcast { d, .. }
+                | Op::Subgroup(Subgroup { d, .. }) => uses[d.0 as usize] == 0,
+                Op::Wide(Wide { d, high, .. }) => {
+                    uses[d.0 as usize] == 0 && high.is_none_or(|high| uses[high.0 as usize] == 0)
                 }
                 Op::Load(load) => load.parts.iter().all(|part| uses[part.reg.0 as usize] == 0),
                 Op::Atomic(atomic) => {
-                    if atomic.old.is_some_and(|old| uses[old.0 as usize] == 0) {
+                    if atomic.high.is_none() && atomic.old.is_some_and(|old| uses[old.0 as usize] == 0) {
                         atomic.old = None;
                     }
                     false

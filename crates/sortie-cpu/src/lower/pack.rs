@@ -117,7 +117,7 @@ impl Packer<'_> {
         };
         contents.fixed |= match op {
             Op::FillLocal { local, .. } => !moves(Root::Local(*local)),
-            Op::Broadcast { .. } => true,
+            Op::Broadcast { .. } | Op::Subgroup(_) => true,
             _ => op.access().is_some_and(|access| !moves(access.address.root)),
         };
         contents.read.extend(op.operands());

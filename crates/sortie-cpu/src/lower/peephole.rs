@@ -227,6 +227,7 @@ fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses:
                 .any(|between| !removed[between] && (reads(&mut ops[between], d) > 0 || writes(&mut ops[between], d)));
             let fits = match &mut ops[maker] {
                 Op::Load(load) => shapes[a.0 as usize] == shapes[d.0 as usize] && load.parts.len() == 1,
+                Op::Wide(_) => false,
                 op => op.is_pure(),
             };
             let reads_it = matches!(ops[maker], Op::Load(_)) && reads(&mut ops[maker], d) > 0;

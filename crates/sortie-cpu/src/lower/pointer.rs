@@ -9,6 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{
     Located, Lower, Result, Value,
     types::{Kind, Leaf, MemoryLayout, Ty},
+    unroll::CountedLoops,
 };
 use crate::{
     Unsupported,
@@ -18,6 +19,8 @@ use crate::{
 
 /// Up to this many words of private arrays, calls do not share arrays.
 const MAX_UNSHARED_WORDS: u32 = 1 << 10;
+/// Variables that counters index are in memory if they have more scalars.
+const MAX_REGISTERS: u32 = 1 << 7;
 /// Words of private arrays per invocation, and of one value.
 const MAX_WORDS: u32 = 1 << 20;
 
@@ -90,21 +93,44 @@ impl Target {
     }
 }
 
-/// Variables of a function that are indexed at run time, itself or by what it calls.
+/// Variables of a function that are indexed at run time, itself or by what it calls, and its loops to unroll.
 #[derive(Debug, Default)]
-pub(super) struct Indexed {
-    pub(super) locals: FxHashSet<Handle<naga::LocalVariable>>,
+pub(super) struct FunctionFacts {
+    locals: FxHashSet<Handle<naga::LocalVariable>>,
     pub(super) globals: FxHashSet<Handle<naga::GlobalVariable>>,
     arguments: FxHashSet<u32>,
+    /// Indexed by counters of unrolled loops.
+    counted: FxHashSet<Handle<naga::LocalVariable>>,
+    pub(super) loops: CountedLoops,
 }
 
-impl Indexed {
-    fn mark(&mut self, function: &Function, mut pointer: Handle<Expression>) {
+/// How a variable is indexed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Indexing {
+    /// By constants only.
+    Constant,
+    /// By counters of unrolled loops, too.
+    Counted,
+    AtRunTime,
+}
+
+impl FunctionFacts {
+    pub(super) fn indexing(&self, variable: Handle<naga::LocalVariable>) -> Indexing {
+        match variable {
+            _ if self.locals.contains(&variable) => Indexing::AtRunTime,
+            _ if self.counted.contains(&variable) => Indexing::Counted,
+            _ => Indexing::Constant,
+        }
+    }
+
+    /// Marks the variable of a pointer that is indexed. `known`: once loops are unrolled.
+    fn mark(&mut self, function: &Function, mut pointer: Handle<Expression>, known: bool) {
         loop {
             match function.expressions[pointer] {
                 Expression::Access { base, .. } | Expression::AccessIndex { base, .. } => pointer = base,
                 Expression::LocalVariable(handle) => {
-                    self.locals.insert(handle);
+                    let indexed = if known { &mut self.counted } else { &mut self.locals };
+                    indexed.insert(handle);
                     return;
                 }
                 Expression::GlobalVariable(handle) => {
@@ -123,23 +149,24 @@ impl Indexed {
 
 impl Lower<'_> {
     /// Finds the indexed variables of a function and its callees, once per function.
-    pub(super) fn indexed_of(
+    pub(super) fn facts_of(
         &mut self,
         handle: Option<Handle<Function>>,
         function: &Function,
         info: &FunctionInfo,
-    ) -> Rc<Indexed> {
-        if let Some(known) = self.indexed.get(&handle) {
+    ) -> Rc<FunctionFacts> {
+        if let Some(known) = self.facts.get(&handle) {
             return known.clone();
         }
-        let mut indexed = Indexed::default();
         let module = self.module;
+        let mut indexed = FunctionFacts { loops: CountedLoops::of(module, function), ..FunctionFacts::default() };
         for (_, expression) in function.expressions.iter() {
             // A vector component is selected in registers; everything else needs memory.
-            if let Expression::Access { base, .. } = expression
+            if let Expression::Access { base, index } = expression
                 && !matches!(Ty::pointee(module, &info[*base].ty), Ok(Ty::Vector(..)))
             {
-                indexed.mark(function, *base);
+                let known = self.unrolls && indexed.loops.knows(function, *index);
+                indexed.mark(function, *base, known);
             }
         }
         let mut bodies = vec![&function.body];
@@ -151,11 +178,11 @@ impl Lower<'_> {
                     Statement::Switch { cases, .. } => bodies.extend(cases.iter().map(|case| &case.body)),
                     Statement::Loop { body, continuing, .. } => bodies.extend([body, continuing]),
                     Statement::Call { function: callee, arguments, .. } => {
-                        let inner = self.indexed_of(Some(*callee), &module.functions[*callee], &self.info[*callee]);
+                        let inner = self.facts_of(Some(*callee), &module.functions[*callee], &self.info[*callee]);
                         indexed.globals.extend(&inner.globals);
                         for (index, argument) in (0..).zip(arguments) {
                             if inner.arguments.contains(&index) {
-                                indexed.mark(function, *argument);
+                                indexed.mark(function, *argument, false);
                             }
                         }
                     }
@@ -164,7 +191,7 @@ impl Lower<'_> {
             }
         }
         let indexed = Rc::new(indexed);
-        self.indexed.insert(handle, indexed.clone());
+        self.facts.insert(handle, indexed.clone());
         indexed
     }
 
@@ -172,13 +199,13 @@ impl Lower<'_> {
     pub(super) fn variable(
         &mut self,
         ty: Handle<naga::Type>,
-        indexed: bool,
+        indexing: Indexing,
         init: Option<Value>,
         span: Span,
     ) -> Result<VariableStorage> {
         let ty = Ty::of_handle(self.module, ty).at(span)?;
         let cells = self.cells(ty, "a variable", span)?;
-        if indexed {
+        if indexing == Indexing::AtRunTime || indexing == Indexing::Counted && cells > MAX_REGISTERS {
             let local = self.local(cells, span)?;
             let zero = self.build.constant(0);
             let zeroed = init.as_ref().is_none_or(|value| value.iter().all(|reg| *reg == zero));
@@ -286,7 +313,9 @@ impl Lower<'_> {
         match &pointer.to {
             Target::Registers { registers, first } => {
                 let Ty::Vector(size, kind) = pointer.ty else {
-                    unreachable!("what is indexed at run time is in memory")
+                    // A loop was not unrolled, or leaves the array. `lower` starts again.
+                    self.unknown_index = true;
+                    return Err(Unsupported { what: "an index that is not known".into(), span });
                 };
                 let to = Target::Component { registers: registers.clone(), first: *first, size, index };
                 Ok(Pointer { ty: Ty::Scalar(kind), to })
@@ -316,9 +345,10 @@ impl Lower<'_> {
                 Ok(registers[*first..][..cells as usize].iter().map(|register| self.build.get(*register)).collect())
             }
             Target::Component { registers, first, size, index } => {
+                let count = (size * cells) as usize;
                 let all: Value =
-                    registers[*first..][..*size as usize].iter().map(|register| self.build.get(*register)).collect();
-                Ok(smallvec![self.pick(&all, 1, *index)[0]])
+                    registers[*first..][..count].iter().map(|register| self.build.get(*register)).collect();
+                Ok(self.pick(&all, cells as usize, *index))
             }
             Target::Memory { root, .. } => {
                 let read_only = self.is_read_only(*root);
@@ -345,12 +375,14 @@ impl Lower<'_> {
                 }
             }
             Target::Component { registers, first, size, index } => {
-                for (component, register) in (0..*size).zip(&registers[*first..]) {
+                for (component, words) in (0..*size).zip(registers[*first..].chunks(value.len())) {
                     let component = self.build.constant(component);
                     let chosen = self.build.binary(Opcode::EqI, *index, component);
-                    let old = self.build.get(*register);
-                    let new = self.build.select(chosen, value[0], old);
-                    self.build.set(*register, new);
+                    for (register, value) in words.iter().zip(value) {
+                        let old = self.build.get(*register);
+                        let new = self.build.select(chosen, *value, old);
+                        self.build.set(*register, new);
+                    }
                 }
             }
             Target::Memory { .. } => {

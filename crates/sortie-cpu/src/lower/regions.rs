@@ -518,6 +518,7 @@ impl<'a> Regions<'a> {
                 }
             }
             Op::Atomic(atomic) => atomic.access.region = current,
+            Op::Subgroup(subgroup) => subgroup.region = current,
             _ => {}
         }
         op.operands().into_iter().for_each(|reg| self.used(reg, current, false));
@@ -547,8 +548,12 @@ impl<'a> Regions<'a> {
                 }
             }
             Op::FillLocal { local, value, .. } => self.grow_local(*local, self.shape(*value)),
-            Op::Atomic(atomic) => atomic.old.into_iter().for_each(|old| self.grow(old, Shape::LANE)),
+            Op::Atomic(atomic) => {
+                let high = atomic.high.and_then(|high| high.old);
+                atomic.old.into_iter().chain(high).for_each(|old| self.grow(old, Shape::LANE));
+            }
             Op::Broadcast { d, .. } => self.grow(*d, self.geometry.workgroup_shape()),
+            Op::Subgroup(subgroup) => self.grow(subgroup.d, Shape::LANE),
             Op::Count { .. } => {}
             _ => {
                 let shape = op.operands().iter().fold(Shape::UNIFORM, |sum, reg| sum | self.shape(*reg));

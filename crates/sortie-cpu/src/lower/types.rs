@@ -10,6 +10,9 @@ pub(super) enum Kind {
     Uint,
     Float,
     Half,
+    /// `i64` and `u64`: two words, the low one first.
+    Long,
+    Ulong,
 }
 
 impl Kind {
@@ -19,10 +22,22 @@ impl Kind {
             (ScalarKind::Bool, _) => Self::Bool,
             (ScalarKind::Sint, 4) => Self::Int,
             (ScalarKind::Uint, 4) => Self::Uint,
+            (ScalarKind::Sint, 8) => Self::Long,
+            (ScalarKind::Uint, 8) => Self::Ulong,
             (ScalarKind::Float, 4) => Self::Float,
             (ScalarKind::Float, 2) => Self::Half,
             _ => return None,
         })
+    }
+
+    /// Two words.
+    pub(super) fn is_wide(self) -> bool {
+        matches!(self, Self::Long | Self::Ulong)
+    }
+
+    /// Registers of a scalar.
+    pub(super) fn cells(self) -> u32 {
+        if self.is_wide() { 2 } else { 1 }
     }
 
     pub(super) fn is_float(self) -> bool {
@@ -33,14 +48,18 @@ impl Kind {
     pub(super) fn pick<T>(self, float: T, signed: T, unsigned: T) -> T {
         match self {
             Self::Float | Self::Half => float,
-            Self::Int => signed,
-            Self::Uint | Self::Bool => unsigned,
+            Self::Int | Self::Long => signed,
+            Self::Uint | Self::Ulong | Self::Bool => unsigned,
         }
     }
 
     /// Bytes in buffers.
     fn width(self) -> u32 {
-        if self == Self::Half { 2 } else { 4 }
+        match self {
+            Self::Half => 2,
+            Self::Long | Self::Ulong => 8,
+            _ => 4,
+        }
     }
 }
 
@@ -69,7 +88,7 @@ pub(super) enum MemoryLayout {
     Cells,
 }
 
-/// A scalar inside a value: its kind, and its offset in bytes or words.
+/// A scalar inside a value, or a word of one: its kind, and its offset in bytes or words.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaf {
     pub(super) kind: Kind,
@@ -137,7 +156,7 @@ impl Ty {
         }
     }
 
-    /// Calls `leaf` for each scalar, in order. A runtime-sized array has none.
+    /// Calls `leaf` for each scalar, or each word of it, in order. A runtime-sized array has none.
     pub(super) fn leaves(
         self,
         module: &Module,
@@ -146,7 +165,12 @@ impl Ty {
         leaf: &mut impl FnMut(Leaf),
     ) -> Result<(), String> {
         match self {
-            Self::Scalar(kind) => leaf(Leaf { kind, offset: at }),
+            Self::Scalar(kind) => {
+                leaf(Leaf { kind, offset: at });
+                if kind.is_wide() {
+                    leaf(Leaf { kind, offset: at + if layout == MemoryLayout::Host { 4 } else { 1 } });
+                }
+            }
             Self::Vector(..) | Self::Matrix(..) | Self::Array { .. } => {
                 let (element, count, stride) = self.elements(module, layout)?;
                 for index in 0..count.unwrap_or(0) {
@@ -163,11 +187,11 @@ impl Ty {
         Ok(())
     }
 
-    /// How many scalars it has.
+    /// How many registers it takes: one for each scalar, or for each word of it.
     pub(super) fn cells(self, module: &Module) -> Result<u32, String> {
         Ok(match self {
-            Self::Scalar(_) => 1,
-            Self::Vector(size, _) => size,
+            Self::Scalar(kind) => kind.cells(),
+            Self::Vector(size, kind) => size * kind.cells(),
             Self::Matrix(columns, rows, _) => columns * rows,
             Self::Array { base, count, .. } => {
                 let each = Self::of_handle(module, base)?.cells(module)?;
@@ -187,7 +211,9 @@ impl Ty {
     pub(super) fn elements(self, module: &Module, layout: MemoryLayout) -> Result<(Self, Option<u32>, u32), String> {
         let host = layout == MemoryLayout::Host;
         Ok(match self {
-            Self::Vector(size, kind) => (Self::Scalar(kind), Some(size), if host { kind.width() } else { 1 }),
+            Self::Vector(size, kind) => {
+                (Self::Scalar(kind), Some(size), if host { kind.width() } else { kind.cells() })
+            }
             Self::Matrix(columns, rows, kind) => {
                 let stride = match rows {
                     rows if !host => rows,

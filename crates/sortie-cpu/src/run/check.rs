@@ -98,8 +98,10 @@ impl Checker {
                 format!("workgroup {group} reaches a barrier with only some of its invocations")
             });
         }
-        state.barriers[0] += u32::from(flags.contains(naga::Barrier::WORK_GROUP));
-        state.barriers[1] += u32::from(flags.contains(naga::Barrier::STORAGE));
+        // Those of subgroups count for the whole workgroup: what other subgroups do meanwhile is not found.
+        let orders = |memory| flags.intersects(memory | naga::Barrier::SUB_GROUP);
+        state.barriers[0] += u32::from(orders(naga::Barrier::WORK_GROUP));
+        state.barriers[1] += u32::from(orders(naga::Barrier::STORAGE));
     }
 
     pub(super) fn access(&self, lanes: &Lanes<'_, '_>, access: &Access, act: AccessKind, atomic: bool) {

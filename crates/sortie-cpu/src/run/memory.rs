@@ -1,4 +1,4 @@
-//! Loads, stores and atomics.
+//! Loads and stores.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use super::{
     view::{View, Word, Words},
 };
 use crate::{
-    code::{Access, Atomic, AtomicOp, Limit, Root},
+    code::{Access, Atomic, Limit, Reg, Root},
     geometry::Mode,
     lanes::{BLOCK, Block, BlockLayout, BlockRange, First},
     shape::Shape,
@@ -17,7 +17,7 @@ use crate::{
 const OUT_OF_BOUNDS: u32 = u32::MAX;
 
 /// The indices and bases of one block of lanes.
-struct Indices {
+pub(super) struct Indices {
     /// What the folded indices come to, per lane.
     base: Option<[u32; BLOCK]>,
     index: Index,
@@ -43,21 +43,21 @@ impl Index {
 }
 
 /// Bounds of an access, the same for all lanes.
-struct Bounds {
+pub(super) struct Bounds {
     limit: u32,
     stride: u32,
     offset: u32,
 }
 
 impl Lanes<'_, '_> {
-    fn bounds(&self, access: &Access) -> Bounds {
+    pub(super) fn bounds(&self, access: &Access) -> Bounds {
         let term = access.address.terms.first();
         let limit = self.limit(term.map_or(Limit::None, |term| term.limit));
         Bounds { limit, stride: term.map_or(0, |term| term.stride), offset: access.address.offset }
     }
 
     #[inline(always)]
-    fn indices(&self, access: &Access, y: u32, x: u32) -> Indices {
+    pub(super) fn indices(&self, access: &Access, y: u32, x: u32) -> Indices {
         let block = |place: BlockLayout| self.file[place.at(y, x)].get().0;
         let index = match (access.address.terms.first(), access.address.linear.filter(|_| !self.packed)) {
             (None, _) => Index::None,
@@ -72,10 +72,16 @@ impl Lanes<'_, '_> {
 
     /// The lanes that take part, one bit each.
     #[inline(always)]
-    fn active(&self, access: &Access, y: u32, x: u32) -> u32 {
+    pub(super) fn active(&self, access: &Access, y: u32, x: u32) -> u32 {
+        self.active_lanes(access.mask, x, y)
+    }
+
+    /// The lanes of a block that exist and that a mask selects, one bit each.
+    #[inline(always)]
+    pub(super) fn active_lanes(&self, mask: Option<Reg>, x: u32, y: u32) -> u32 {
         let left = self.width.saturating_sub(x * BLOCK as u32).min(BLOCK as u32);
         let exist = if self.packed { 0xffff } else { ((1_u64 << left) - 1) as u32 };
-        match access.mask.filter(|_| !self.summary.all) {
+        match mask.filter(|_| !self.summary.all) {
             Some(mask) => exist & self.file[self.place(mask).at(y, x)].get().bits(),
             None => exist,
         }
@@ -94,7 +100,7 @@ impl Lanes<'_, '_> {
 
     /// Performs an action on the memory of a root.
     #[inline(always)]
-    fn with_memory(&self, root: Root, action: Action<'_>) {
+    pub(super) fn with_memory(&self, root: Root, action: Action<'_>) {
         match root {
             Root::Buffer(slot) => match self.views[slot as usize] {
                 View::Read(words) => self.act(action, Words { words, start: 0 }),
@@ -118,7 +124,7 @@ impl Lanes<'_, '_> {
 
     /// Where the workgroup memory of a row starts.
     #[inline(always)]
-    fn row_offset(&self, root: Root, y: u32) -> u32 {
+    pub(super) fn row_offset(&self, root: Root, y: u32) -> u32 {
         match (root, self.code.geometry.mode) {
             (Root::Workgroup, Mode::Groups { .. }) => y * self.code.workgroup_words,
             _ => 0,
@@ -287,6 +293,9 @@ impl Lanes<'_, '_> {
                 return;
             }
         }
+        if !access.address.half && self.gather(access, words, bounds, indices, row, y, x) {
+            return;
+        }
         let mut addresses = [None; BLOCK];
         for (lane, at) in addresses.iter_mut().enumerate() {
             *at = address(bounds, indices, lane, row);
@@ -298,6 +307,72 @@ impl Lanes<'_, '_> {
             }
             self.file[self.place(part.reg).at(y, x)].set(block);
         }
+    }
+
+    /// Loads words from sixteen addresses, which are computed without branches. Returns whether there are that many.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "as load_block")]
+    fn gather<W: Word>(
+        &self,
+        access: &Access,
+        words: Words<'_, W>,
+        bounds: &Bounds,
+        indices: &Indices,
+        row: u32,
+        y: u32,
+        x: u32,
+    ) -> bool {
+        let Index::Each(index) = &indices.index else { return false };
+        let base = indices.base.unwrap_or([0; BLOCK]);
+        let first = bounds.offset + row;
+        let mut addresses = [0_u32; BLOCK];
+        for lane in 0..BLOCK {
+            let out = (index[lane] >= bounds.limit) | (base[lane] == OUT_OF_BOUNDS);
+            // In bounds, it is less than the size of the memory: nothing wraps.
+            let at = index[lane].wrapping_mul(bounds.stride).wrapping_add(base[lane]).wrapping_add(first);
+            addresses[lane] = if out { u32::MAX } else { at };
+        }
+        if consecutive(access) {
+            match access.parts.len() {
+                2 => return self.gather_records::<W, 2>(access, words, &addresses, y, x),
+                3 => return self.gather_records::<W, 3>(access, words, &addresses, y, x),
+                4 => return self.gather_records::<W, 4>(access, words, &addresses, y, x),
+                _ => {}
+            }
+        }
+        for part in &access.parts {
+            let mut block = Block::ZERO;
+            for (value, at) in block.0.iter_mut().zip(&addresses) {
+                *value = words.get(*at as usize + part.offset as usize).unwrap_or(0);
+            }
+            self.file[self.place(part.reg).at(y, x)].set(block);
+        }
+        true
+    }
+
+    /// Loads sixteen records of `N` words. Bounds are checked once for each.
+    #[inline(always)]
+    fn gather_records<W: Word, const N: usize>(
+        &self,
+        access: &Access,
+        words: Words<'_, W>,
+        addresses: &[u32; BLOCK],
+        y: u32,
+        x: u32,
+    ) -> bool {
+        let mut blocks = [Block::ZERO; N];
+        for (lane, at) in addresses.iter().enumerate() {
+            let at = *at as usize;
+            let record = words.array::<N>(at);
+            let record = record.unwrap_or_else(|| std::array::from_fn(|number| words.get(at + number).unwrap_or(0)));
+            for number in 0..N {
+                blocks[number].0[lane] = record[number];
+            }
+        }
+        for (block, part) in blocks.iter().zip(&access.parts) {
+            self.file[self.place(part.reg).at(y, x)].set(*block);
+        }
+        true
     }
 
     /// Loads sixteen adjacent records of `N` words; `M` is sixteen times `N`.
@@ -368,35 +443,6 @@ impl Lanes<'_, '_> {
                     for (number, part) in access.parts.iter().enumerate() {
                         keep(words, access.address.half, at + part.offset as usize, value(number).0[lane]);
                     }
-                }
-            }
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn atomic(&self, atomic: &Atomic) {
-        self.with_memory(atomic.access.address.root, Action::Update(atomic));
-    }
-
-    fn atomic_words<W: Word>(&self, atomic: &Atomic, words: Words<'_, W>) {
-        let access = &atomic.access;
-        let bounds = self.bounds(access);
-        for range in &self.summary.grid {
-            let row = self.row_offset(access.address.root, range.y);
-            for x in range.x..range.x + range.len {
-                let active = self.active(access, range.y, x);
-                let indices = self.indices(access, range.y, x);
-                let values = self.file[self.place(atomic.value).at(range.y, x)].get();
-                let compare = atomic.compare.map(|reg| self.file[self.place(reg).at(range.y, x)].get());
-                let mut old = Block::ZERO;
-                for lane in (0..BLOCK).filter(|lane| active >> lane & 1 == 1) {
-                    let Some(at) = address(&bounds, &indices, lane, row) else { continue };
-                    let value = values.0[lane];
-                    let expected = compare.map_or(0, |compare| compare.0[lane]);
-                    old.0[lane] = atomic_op(words, atomic.atomic_op, at, value, expected).unwrap_or(0);
-                }
-                if let Some(reg) = atomic.old {
-                    self.file[self.place(reg).at(range.y, x)].set(old);
                 }
             }
         }
@@ -488,7 +534,11 @@ impl Lanes<'_, '_> {
         for range in &self.summary.grid {
             let row = self.row_offset(access.address.root, range.y);
             for x in range.x..range.x + range.len {
-                let active = self.active(access, range.y, x);
+                let mut active = self.active(access, range.y, x);
+                if let Some(guard) = access.guard {
+                    let bits = self.file[self.place(guard.cond).at(range.y, x)].get().bits();
+                    active &= if guard.wanted { bits } else { !bits };
+                }
                 let indices = self.indices(access, range.y, x);
                 for lane in (0..BLOCK).filter(|lane| active >> lane & 1 == 1) {
                     visit(range.y, x * BLOCK as u32 + lane as u32, address(&bounds, &indices, lane, row));
@@ -500,7 +550,7 @@ impl Lanes<'_, '_> {
 
 /// What an instruction does to memory.
 #[derive(Clone, Copy)]
-enum Action<'l> {
+pub(super) enum Action<'l> {
     Load(&'l Access),
     Store(&'l Access),
     Update(&'l Atomic),
@@ -508,7 +558,7 @@ enum Action<'l> {
 
 /// The address of a lane, in units; `None` out of bounds.
 #[inline(always)]
-fn address(bounds: &Bounds, indices: &Indices, lane: usize, row: u32) -> Option<usize> {
+pub(super) fn address(bounds: &Bounds, indices: &Indices, lane: usize, row: u32) -> Option<usize> {
     place_of(bounds, indices.index.of(lane), indices.base.as_ref().map_or(0, |base| base[lane]), row)
 }
 
@@ -572,23 +622,5 @@ fn keep<W: Word>(words: Words<'_, W>, half: bool, at: usize, value: u32) {
         words.update(at / 2, |old| (old & !(0xffff << shift)) | (value & 0xffff) << shift);
     } else {
         words.put(at, value);
-    }
-}
-
-#[inline(always)]
-fn atomic_op<W: Word>(words: Words<'_, W>, atomic_op: AtomicOp, at: usize, value: u32, expected: u32) -> Option<u32> {
-    let signed = |word: u32| word.cast_signed();
-    match atomic_op {
-        AtomicOp::Add => words.update(at, |old| old.wrapping_add(value)),
-        AtomicOp::Sub => words.update(at, |old| old.wrapping_sub(value)),
-        AtomicOp::And => words.update(at, |old| old & value),
-        AtomicOp::Or => words.update(at, |old| old | value),
-        AtomicOp::Xor => words.update(at, |old| old ^ value),
-        AtomicOp::MinI => words.update(at, |old| signed(old).min(signed(value)).cast_unsigned()),
-        AtomicOp::MaxI => words.update(at, |old| signed(old).max(signed(value)).cast_unsigned()),
-        AtomicOp::MinU => words.update(at, |old| old.min(value)),
-        AtomicOp::MaxU => words.update(at, |old| old.max(value)),
-        AtomicOp::Exchange => words.update(at, |_| value),
-        AtomicOp::CompareExchange => words.update(at, |old| if old == expected { value } else { old }),
     }
 }

@@ -8,13 +8,16 @@
 //! finished its own, and runs it at once. So a workgroup only waits for workgroups that have started, and no thread
 //! waits for a later workgroup.
 
+mod atomic;
 mod check;
 mod frame;
 mod memory;
 mod pack;
 mod straight;
+mod subgroup;
 mod view;
 mod walk;
+mod wide;
 
 use std::{
     cell::Cell,
@@ -88,7 +91,8 @@ pub(crate) fn run(code: &Compiled, run: DispatchArgs<'_, '_>, threads: &Threads,
     let [width, height] = code.geometry.extent();
     let invocations = u128::from(width * height) * groups.iter().map(|count| u128::from(*count)).product::<u128>();
     let work = u64::try_from(invocations / 16 * u128::from(code.weight) + u128::from(code.weight)).unwrap_or(u64::MAX);
-    let pool = threads.pool().filter(|_| work >= MIN_SHARED_WORK);
+    // Atomics of two words are not atomic between threads.
+    let pool = threads.pool().filter(|_| work >= MIN_SHARED_WORK && !code.wide_atomics);
     let Some(pool) = pool else {
         let layout = code.geometry.layout(groups, lanes);
         let views: Views<'_> = bound.iter_mut().map(alone).collect();
@@ -111,17 +115,22 @@ pub(crate) fn run(code: &Compiled, run: DispatchArgs<'_, '_>, threads: &Threads,
     let in_line = layout.rows == 1 && matches!(code.geometry.mode, Mode::Columns { .. }) && groups[1..] == [1, 1];
     let mut parts: Vec<(std::ops::Range<u64>, SmallVec<[ThreadPart<'_>; 8]>)> =
         (0..chunks).map(|chunk| (total * chunk / chunks..total * (chunk + 1) / chunks, SmallVec::new())).collect();
-    for (bound, owned) in bound.iter_mut().zip(&code.owned) {
+    for (slot, (bound, owned)) in bound.iter_mut().zip(&code.owned).enumerate() {
         // Two threads must not share a word: with half words, pieces have to have an even number of them.
         let cuts_words =
             matches!(owned, ElementOwnership::Elements { stride, half: true } if layout.width % 2 * (stride % 2) != 0);
         let own = if in_line && !cuts_words { *owned } else { ElementOwnership::No };
-        match (bound, own) {
-            (BoundMemory::Read(words), _) => parts.iter_mut().for_each(|(_, part)| part.push(ThreadPart::Read(words))),
-            (BoundMemory::Shared(words), _) => {
+        match (bound, own, code.written[slot]) {
+            (BoundMemory::Read(words), ..) => parts.iter_mut().for_each(|(_, part)| part.push(ThreadPart::Read(words))),
+            (BoundMemory::Shared(words), ..) => {
                 parts.iter_mut().for_each(|(_, part)| part.push(ThreadPart::Shared(words)));
             }
-            (BoundMemory::Write(words), ElementOwnership::Elements { stride, half }) => {
+            // Plain loads, which atomics would prevent from becoming SIMD.
+            (BoundMemory::Write(words), _, false) => {
+                let words: &[u32] = words;
+                parts.iter_mut().for_each(|(_, part)| part.push(ThreadPart::Read(words)));
+            }
+            (BoundMemory::Write(words), ElementOwnership::Elements { stride, half }, true) => {
                 let total = u32::try_from(words.len()).unwrap_or(u32::MAX);
                 let mut rest: &mut [u32] = words;
                 let mut start = 0_usize;
@@ -135,7 +144,7 @@ pub(crate) fn run(code: &Compiled, run: DispatchArgs<'_, '_>, threads: &Threads,
                     start += len;
                 }
             }
-            (BoundMemory::Write(words), ElementOwnership::No | ElementOwnership::Unused) => {
+            (BoundMemory::Write(words), ElementOwnership::No | ElementOwnership::Unused, true) => {
                 let words = share_words(words);
                 parts.iter_mut().for_each(|(_, part)| part.push(ThreadPart::Shared(words)));
             }

@@ -271,6 +271,8 @@ impl<'b> Lanes<'_, 'b> {
                     self.atomic(atomic);
                     fence(Ordering::Acquire);
                 }
+                Op::Wide(wide) => self.wide(wide),
+                Op::Subgroup(subgroup) => self.subgroup(subgroup),
                 Op::FillLocal { local, value, .. } => self.fill_local(*local, *value),
                 Op::Broadcast { d, a } => {
                     let (to, from) = (self.place(*d), self.place(*a));

@@ -115,7 +115,9 @@ impl Walker<'_> {
                 }
                 Node::Barrier { flags, span } => {
                     if let Some(check) = self.rectangle.check {
-                        check.barrier(self.summary(region).all, *flags, *span);
+                        // A subgroup may reach its barrier without the others.
+                        let all = self.summary(region).all || *flags == naga::Barrier::SUB_GROUP;
+                        check.barrier(all, *flags, *span);
                     }
                     Flow::On(region)
                 }

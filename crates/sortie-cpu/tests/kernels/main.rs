@@ -4,4 +4,5 @@ mod harness;
 mod memory;
 mod packed;
 mod racy;
+mod unrolled;
 mod waits;

@@ -26,11 +26,12 @@ pub(super) fn describe(info: &wgpu::AdapterInfo, limits: &wgpu::Limits, features
             (_, wgpu::DeviceType::Other) if is_software(&info.name) => DeviceKind::Software,
             (_, wgpu::DeviceType::Other) => DeviceKind::Other,
         },
-        limits: to_limits(limits, features),
+        limits: to_limits(info, limits, features),
     }
 }
 
-fn to_limits(limits: &wgpu::Limits, features: wgpu::Features) -> Limits {
+fn to_limits(info: &wgpu::AdapterInfo, limits: &wgpu::Limits, features: wgpu::Features) -> Limits {
+    let subgroups = features.contains(wgpu::Features::SUBGROUP);
     Limits {
         buffer_bytes: limits.max_buffer_size & !3,
         binding_bytes: limits.max_storage_buffer_binding_size,
@@ -53,6 +54,8 @@ fn to_limits(limits: &wgpu::Limits, features: wgpu::Features) -> Limits {
             .min_storage_buffer_offset_alignment
             .max(limits.min_uniform_buffer_offset_alignment)
             .max(4),
+        subgroup_min_size: if subgroups { info.subgroup_min_size } else { 0 },
+        subgroup_max_size: if subgroups { info.subgroup_max_size } else { 0 },
     }
 }
 

@@ -57,6 +57,10 @@ pub(crate) struct Memory {
 pub(crate) enum Need {
     /// `enable f16`.
     F16,
+    /// `i64` and `u64`.
+    Int64,
+    /// All atomics on them.
+    Int64Atomics,
     /// More than 65,535 iterations in one invocation: lavapipe silently stops there.
     LongLoops,
     /// Loops that wait for other workgroups end when these get on, and not before: on lavapipe, only without threads.

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use sortie::Device;
+use sortie::{Device, wgpu::Features};
 
 use crate::{
     case::Need,
@@ -18,12 +18,17 @@ pub(crate) fn devices() -> &'static [(&'static str, Device)] {
     &DEVICES
 }
 
+/// Whether a device has a feature of wgpu. The built-in CPU has those that the corpus asks for.
+fn has_feature(device: &Device, feature: Features) -> bool {
+    device.wgpu().is_none_or(|(device, _)| device.features().contains(feature))
+}
+
 /// Whether a device has what a case needs.
 pub(crate) fn has(name: &str, device: &Device, need: Need) -> bool {
     match need {
-        Need::F16 => {
-            device.wgpu().is_none_or(|(device, _)| device.features().contains(sortie::wgpu::Features::SHADER_F16))
-        }
+        Need::F16 => has_feature(device, Features::SHADER_F16),
+        Need::Int64 => has_feature(device, Features::SHADER_INT64),
+        Need::Int64Atomics => has_feature(device, Features::SHADER_INT64_ATOMIC_ALL_OPS),
         Need::LongLoops => name != "llvmpipe",
         Need::Waiting => name != "llvmpipe" || std::env::var("LP_NUM_THREADS").is_ok_and(|threads| threads == "0"),
         Need::InOrder(groups) => name != "swiftshader" || groups <= 16,

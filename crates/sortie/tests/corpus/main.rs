@@ -14,6 +14,7 @@ mod hooks;
 mod run;
 #[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
 mod same_words;
+mod subgroups;
 mod tolerance;
 mod word;
 
@@ -42,7 +43,7 @@ macro_rules! subjects {
 subjects! {
     integers math floats geometry vectors matrices halves
     layouts variables functions control ids atomics waits groups bounds shapes large
-    linear orders images numbers texts physics reach
+    linear orders images numbers texts physics reach longs
 }
 
 #[test]

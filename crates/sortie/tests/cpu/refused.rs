@@ -56,39 +56,9 @@ fn what_is_not_covered_is_named_with_its_line() {
             "\n@group(0) @binding(0) var<storage, read_write> out: array<f32>;\n@compute @workgroup_size(1) fn main() { var x: f64 = 1.0lf; x += 1.0lf; out[0] = f32(x); }",
         ),
         (
-            "64`",
-            Some(3),
-            "\n@group(0) @binding(0) var<storage, read_write> out: array<u32>;\n@compute @workgroup_size(1) fn main() { var x: u64 = 1lu; x += 1lu; out[0] = u32(x); }",
-        ),
-        (
-            "64`",
-            Some(3),
-            "\n\n@group(0) @binding(0) var<storage, read_write> out: array<i64>;\n@compute @workgroup_size(1) fn main() { out[0] = 1li; }",
-        ),
-        (
-            "SUBGROUP",
-            Some(3),
-            "\n@group(0) @binding(0) var<storage, read_write> out: array<u32>;\n@compute @workgroup_size(64) fn main() { out[0] = subgroupAdd(1u); }",
-        ),
-        (
-            "SUBGROUP",
-            None,
-            "\n@group(0) @binding(0) var<storage, read_write> out: array<u32>;\n@compute @workgroup_size(64) fn main(@builtin(subgroup_size) n: u32) { out[0] = n; }",
-        ),
-        (
-            "SUBGROUP",
-            Some(3),
-            "\n@group(0) @binding(0) var<storage, read_write> out: array<u32>;\n@compute @workgroup_size(64) fn main() { subgroupBarrier(); out[0] = 1u; }",
-        ),
-        (
             "FLOAT32_ATOMIC",
             None,
             "\n@group(0) @binding(0) var<storage, read_write> out: array<atomic<f32>>;\n@compute @workgroup_size(1) fn main() { atomicAdd(&out[0], 1.0); }",
-        ),
-        (
-            "INT64_ATOMIC",
-            None,
-            "\n\n@group(0) @binding(0) var<storage, read_write> out: array<atomic<u64>>;\n@compute @workgroup_size(1) fn main() { atomicMax(&out[0], 1lu); }",
         ),
         (
             "acceleration structure `scene`",

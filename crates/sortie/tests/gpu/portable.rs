@@ -38,6 +38,7 @@ fn all_devices_have_the_default_limits() {
     assert_eq!((limits[0].workgroup_invocations, limits[0].workgroup_size), (256, [256, 256, 64]));
     assert_eq!((limits[0].workgroup_bytes, limits[0].groups), (16 << 10, 65_535));
     assert_eq!((limits[0].immediate_bytes, limits[0].slice_alignment), (0, 256));
+    assert_eq!((limits[0].subgroup_min_size, limits[0].subgroup_max_size), (0, 0));
 }
 
 #[test]
@@ -71,6 +72,7 @@ fn what_the_default_limits_do_not_allow_is_refused_alike() {
         ("enable f16; @compute @workgroup_size(1) fn main() { var x = 1.0h; x *= x; }".into(), ErrorKind::Unsupported),
         ("@compute @workgroup_size(1) fn main() { var x = 1lu; x *= x; }".into(), ErrorKind::Unsupported),
         ("@compute @workgroup_size(64) fn main() { _ = subgroupAdd(1u); }".into(), ErrorKind::Unsupported),
+        ("@compute @workgroup_size(64) fn main() { var x = 1lu; x += 1lu; }".into(), ErrorKind::Unsupported),
         // Immediates take a bind group, and a uniform or (as an array of numbers does) a storage buffer.
         (with_immediates(group(3), "u32"), ErrorKind::Unsupported),
         (with_immediates(storage(8), "array<u32, 2>"), too_large(9, 8)),

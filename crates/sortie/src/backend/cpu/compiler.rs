@@ -30,11 +30,17 @@ pub(crate) struct CpuCompiler {
 }
 
 impl KernelCompiler for CpuCompiler {
-    /// No subgroups and no 64-bit numbers. On a portable device no `f16` either.
+    /// No `f64`. On a portable device no `f16`, subgroups and 64-bit integers either.
     fn capabilities(&self) -> Capabilities {
         // WebGPU has `pack2x16float` without `f16`.
         let always = Capabilities::IMMEDIATES | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
-        if self.portable { always } else { always | Capabilities::SHADER_FLOAT16 }
+        let optional = Capabilities::SHADER_FLOAT16
+            | Capabilities::SUBGROUP
+            | Capabilities::SUBGROUP_BARRIER
+            | Capabilities::SHADER_INT64
+            | Capabilities::SHADER_INT64_ATOMIC_MIN_MAX
+            | Capabilities::SHADER_INT64_ATOMIC_ALL_OPS;
+        if self.portable { always } else { always | optional }
     }
 
     fn compile(&self, source: &str, parsed: &Parsed) -> Result<Box<dyn CompiledKernel>> {
