@@ -70,6 +70,7 @@ mod tests {
 
     #[test]
     fn the_limits_of_every_webgpu_device_are_the_defaults_of_wgpu() {
-        assert_eq!(to_limits(&wgpu::Limits::defaults(), wgpu::Features::empty()), Limits::WEBGPU);
+        let info = wgpu::AdapterInfo::new(wgpu::DeviceType::Other, wgpu::Backend::Noop);
+        assert_eq!(to_limits(&info, &wgpu::Limits::defaults(), wgpu::Features::empty()), Limits::WEBGPU);
     }
 }
