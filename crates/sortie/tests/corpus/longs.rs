@@ -45,7 +45,7 @@ fn pairs<const N: usize>(name: &'static str, reference: impl Fn(u64, u64) -> [u6
 
 fn unsigned() -> Case {
     pairs("long_unsigned", |a, b| {
-        let divided = if b == 0 { [a, 0] } else { [a / b, a % b] };
+        let divided = [a.checked_div(b).unwrap_or(a), a.checked_rem(b).unwrap_or(0)];
         let compared = [a < b, a <= b, a > b, a >= b, a == b, a != b];
         let bits = compared.into_iter().zip(0..).map(|(set, bit)| u64::from(set) << bit).sum();
         [
@@ -71,7 +71,7 @@ fn unsigned() -> Case {
 
 fn signed() -> Case {
     pairs("long_signed", |a, b| {
-        let (a, b) = (a as i64, b as i64);
+        let (a, b) = (a.cast_signed(), b.cast_signed());
         let divided = if b == 0 { [a, 0] } else { [a.wrapping_div(b), a.wrapping_rem(b)] };
         let compared = [a < b, a <= b, a > b, a >= b, a == b, a != b];
         let bits = compared.into_iter().zip(0..).map(|(set, bit)| u64::from(set) << bit).sum();
@@ -100,7 +100,7 @@ fn conversions() -> Case {
         let float = ((a & 0xffff) as f32) * 65536.0;
         [
             u64::from(low),
-            (low as i32) as i64 as u64,
+            i64::from(low.cast_signed()).cast_unsigned(),
             u64::from(a != 0) + u64::from(b != 0),
             u64::from(float.to_bits()),
             float as u64,
@@ -126,13 +126,13 @@ fn vectors() -> Case {
 fn atomics() -> Case {
     let a = longs(312);
     let fold = |start: u64, change: fn(u64, u64) -> u64| a.iter().fold(start, |all, one| change(all, *one));
-    let signed = |a: u64, b: u64, smaller: bool| if ((a as i64) < b as i64) == smaller { a } else { b };
+    let signed = |a: u64, b: u64, smaller: bool| if (a.cast_signed() < b.cast_signed()) == smaller { a } else { b };
     let least = a.iter().copied().reduce(|a, b| signed(a, b, true)).expect("some");
     let most = a.iter().copied().reduce(|a, b| signed(a, b, false)).expect("some");
     let before = [0, 0, 0, u64::MAX, 0, u64::MAX, 0, (1 << 63) - 1, 1 << 63, 5];
     let after = [
         fold(0, u64::wrapping_add),
-        fold(0, |all, one| all.wrapping_sub(one)),
+        fold(0, u64::wrapping_sub),
         fold(0, u64::max),
         fold(u64::MAX, u64::min),
         fold(0, |all, one| all | one),
