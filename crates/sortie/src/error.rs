@@ -190,7 +190,7 @@ impl Error {
     pub(crate) fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
         list.try_reserve(more).map_err(|error| {
             let wanted = (more as u64).saturating_mul(size_of::<T>() as u64);
-            let message = format!("the host has no {wanted} bytes of memory");
+            let message = format!("the host cannot allocate {wanted} bytes");
             Self::new(ErrorKind::OutOfMemory { wanted, budget: 0 }, message).caused_by(error)
         })
     }

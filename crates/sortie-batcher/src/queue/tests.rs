@@ -374,7 +374,7 @@ impl Life {
         let outside: usize = self.queue.blocked.iter().map(|(_, _, waiting)| waiting.rows).sum();
         prop_assert_eq!(self.queue.rows() + outside, rows);
         if let Some((_, _, first)) = self.queue.blocked.front() {
-            prop_assert!(!self.queue.fits(first.rows), "there is room for who waits outside");
+            prop_assert!(!self.queue.fits(first.rows), "a waiting caller's request would fit");
         }
         Ok(())
     }

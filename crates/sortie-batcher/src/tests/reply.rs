@@ -97,7 +97,7 @@ fn callers_wake_each_other_and_the_answering_thread_wakes_the_rest() {
 }
 
 /// A waker that owns another caller, until it is dropped.
-struct Other(#[expect(dead_code, reason = "it is there to be dropped")] Receiver<Answer<u32>>);
+struct Other(#[expect(dead_code, reason = "only its drop matters")] Receiver<Answer<u32>>);
 
 impl Wake for Other {
     fn wake(self: Arc<Self>) {}

@@ -13,7 +13,7 @@ use crate::{
 /// Maximum instructions searched for uses: a search through lists of many thousands would take minutes.
 pub(super) const MAX_OP_DISTANCE: usize = 1_000;
 
-/// Runs on all bodies of a program.
+/// Optimises all bodies of a program.
 pub(super) fn run(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape]) {
     let mut uses = count_reads(bodies, origins.len());
     read_through(bodies, origins, shapes, &mut uses);

@@ -103,7 +103,7 @@ struct BatchState {
     split: Option<Split>,
     /// Profile log, if this batch is profiled.
     log: Option<Arc<Log>>,
-    /// Its buffers will hardly come again in the same places: a recording of it would be kept in vain.
+    /// Its buffers are unlikely to be used again in the same way, so a recording of it would not be reused.
     is_single: bool,
 }
 

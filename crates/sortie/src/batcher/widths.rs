@@ -53,7 +53,7 @@ impl Widths {
         if input.len().is_multiple_of(self.input) {
             return Ok(());
         }
-        let message = format!("{} elements are no whole number of rows of {}", input.len(), self.input);
+        let message = format!("{} elements are not a whole number of rows of {}", input.len(), self.input);
         Err(Error::input(message))
     }
 

@@ -384,7 +384,7 @@ impl DeviceInfo {
     /// ```
     ///
     /// # Errors
-    /// [`NoDevice`](ErrorKind::NoDevice) if it is not there any more or does not open.
+    /// [`NoDevice`](ErrorKind::NoDevice) if it no longer exists or does not open.
     pub fn open(&self) -> Result<Device> {
         if self.kind == DeviceKind::Cpu {
             return Device::cpu();

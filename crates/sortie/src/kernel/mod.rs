@@ -51,7 +51,7 @@ pub use self::{
     declared::{BindingInfo, Scalar},
     module::Module,
 };
-use self::{parse::KernelError, size::Size, writable::WritableForms};
+use self::{parse::KernelError, size::KernelSize, writable::WritableForms};
 use crate::{
     error::{Error, ErrorKind, Result},
     info::Limits,
@@ -130,7 +130,7 @@ struct Source {
     text: Box<str>,
     origin: Origin,
     module: naga::Module,
-    size: Size,
+    size: KernelSize,
     checks: Checks,
 }
 

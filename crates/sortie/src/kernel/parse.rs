@@ -20,7 +20,7 @@ use super::{
     interface::{self, Interface},
     overrides::{self, OverrideValues},
     reach,
-    size::{self, Size},
+    size::{self, KernelSize},
     source::{self, SourceError},
 };
 
@@ -60,7 +60,7 @@ pub(crate) struct Parsed {
     pub(crate) module: Module,
     pub(crate) info: ModuleInfo,
     pub(crate) interface: Interface,
-    pub(crate) size: Size,
+    pub(crate) size: KernelSize,
 }
 
 /// Parses and checks `source`, selects its entry point `entry` (`None`: the only one) and sets its `override` constants
@@ -176,7 +176,7 @@ fn choose(module: &Module, entry: Option<&str>) -> Result<usize, KernelError> {
         (None, _) => Err(KernelError::Entry(format!("the module has several entry points, name one: {}", names()))),
         (Some(wanted), _) => match entries.iter().find(|(_, name)| *name == wanted) {
             Some((index, _)) => Ok(*index),
-            None => Err(KernelError::Entry(format!("no compute entry point `{wanted}`; there is: {}", names()))),
+            None => Err(KernelError::Entry(format!("no compute entry point `{wanted}`; the module has {}", names()))),
         },
     }
 }

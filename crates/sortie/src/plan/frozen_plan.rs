@@ -84,7 +84,7 @@ enum RunKind {
     },
 }
 
-/// Device memory through which a native recording gets the data of its writes, in which it leaves that of its reads, and
+/// Device memory from which a native recording takes the data of its writes, to which it copies that of its reads, and
 /// in which it keeps its indirect grids once they are checked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StagedMemory {

@@ -137,7 +137,7 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
         }
         if !window.len().is_multiple_of(widths[0]) {
             let all = self.brought.1 + window.len() as u64;
-            let message = format!("the source ends after {all} elements, no whole number of rows of {}", widths[0]);
+            let message = format!("the source ends after {all} elements, which is not a whole number of rows of {}", widths[0]);
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let elements = window.len();

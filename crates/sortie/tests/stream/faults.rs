@@ -84,7 +84,7 @@ fn a_part_of_a_row_is_an_error_with_both_figures() {
         let stream = Stream::<u32, u32>::record(device, |_, x| (x + x).read()).rows([3, 3]).window(120);
         let error = stream.run(&numbers(100), &mut out).expect_err("33 rows and a third");
         assert_eq!(error.kind(), ErrorKind::Shape);
-        let told = "window 3, from element 90 on: the source ends after 100 elements, no whole number of rows of 3";
+        let told = "window 3, from element 90 on: the source ends after 100 elements, which is not a whole number of rows of 3";
         assert_eq!((error.to_string().as_str(), out.len()), (told, 90), "{name}");
         Ok(())
     });
