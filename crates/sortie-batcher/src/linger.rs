@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_caller_comes_back_it_is_only_tried_now_and_then() {
+    fn lingering_is_rarely_tried_if_no_caller_comes_back() {
         let mut linger = Linger::default();
         let mut waited = |came: usize| {
             linger.begin(MS, batch(10, 0, 64, 200 * US), MS);

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_happened_in_comes_first_on_every_line() {
+    fn the_context_comes_first_on_every_line() {
         let all = Error::all(vec![Error::new(ErrorKind::Shape, "one"), Error::new(ErrorKind::Grid, "two")]);
         let all = all.expect("two mistakes make an error").within("window 3");
         assert_eq!(all.to_string(), "window 3: one\nwindow 3: two");

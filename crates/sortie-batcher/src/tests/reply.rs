@@ -37,7 +37,7 @@ fn an_answer_is_taken_once() {
 }
 
 #[test]
-fn a_caller_that_goes_is_known_to_have_gone() {
+fn a_dropped_receiver_is_known_to_be_gone() {
     let mut slab = slab::<u32>();
     let (reply, sender) = ReplySlab::insert(&mut slab, Waker::noop().clone());
     assert!(!sender.is_gone());

@@ -100,7 +100,8 @@ fn lower_with(
     tuning: LoweringOptions,
     unrolls: bool,
 ) -> Result<Option<Compiled>> {
-    let missing = || Unsupported { what: format!("an entry point {entry:?} that does not exist"), span: Span::UNDEFINED };
+    let missing =
+        || Unsupported { what: format!("an entry point {entry:?} that does not exist"), span: Span::UNDEFINED };
     let index = module.entry_points.iter().position(|point| point.name == entry).ok_or_else(missing)?;
     let point = &module.entry_points[index];
     let info_of_entry = info.get_entry_point(index);

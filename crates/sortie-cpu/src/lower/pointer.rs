@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{
     Located, Lower, Result, Value,
     types::{Kind, Leaf, MemoryLayout, Ty},
-    unroll::CountedLoops,
+    unroll::{CountedLoops, inner_blocks},
 };
 use crate::{
     Unsupported,
@@ -172,21 +172,15 @@ impl Lower<'_> {
         let mut bodies = vec![&function.body];
         while let Some(body) = bodies.pop() {
             for statement in body.iter() {
-                match statement {
-                    Statement::Block(inner) => bodies.push(inner),
-                    Statement::If { accept, reject, .. } => bodies.extend([accept, reject]),
-                    Statement::Switch { cases, .. } => bodies.extend(cases.iter().map(|case| &case.body)),
-                    Statement::Loop { body, continuing, .. } => bodies.extend([body, continuing]),
-                    Statement::Call { function: callee, arguments, .. } => {
-                        let inner = self.facts_of(Some(*callee), &module.functions[*callee], &self.info[*callee]);
-                        indexed.globals.extend(&inner.globals);
-                        for (index, argument) in (0..).zip(arguments) {
-                            if inner.arguments.contains(&index) {
-                                indexed.mark(function, *argument, false);
-                            }
+                bodies.extend(inner_blocks(statement));
+                if let Statement::Call { function: callee, arguments, .. } = statement {
+                    let inner = self.facts_of(Some(*callee), &module.functions[*callee], &self.info[*callee]);
+                    indexed.globals.extend(&inner.globals);
+                    for (index, argument) in (0..).zip(arguments) {
+                        if inner.arguments.contains(&index) {
+                            indexed.mark(function, *argument, false);
                         }
                     }
-                    _ => {}
                 }
             }
         }

@@ -4,10 +4,7 @@
 //! variables that it reaches, and no `override`: its workgroup size and array lengths are final. A storage buffer that it
 //! only reads is declared `read`.
 
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use naga::{
     Module, ShaderStage,
@@ -25,34 +22,24 @@ use super::{
 };
 
 /// Why a source was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KernelError {
     /// Exceeds a limit that keeps naga's stack from overflowing.
+    #[error(transparent)]
     Refused(SourceError),
     /// Not valid WGSL: naga's own report, with the user's line.
+    #[error("{0}")]
     Shader(String),
     /// Valid, but not supported by this crate.
+    #[error("{construct}{} is not supported", line.map(|line| format!(" at line {line}")).unwrap_or_default())]
     Unsupported { construct: String, line: Option<u32> },
     /// A value for an `override` constant is missing, unknown or impossible.
+    #[error("{0}")]
     Constant(String),
     /// The entry point is missing, unknown or one of several.
+    #[error("{0}")]
     Entry(String),
 }
-
-impl fmt::Display for KernelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(refusal) => refusal.fmt(f),
-            Self::Shader(message) | Self::Constant(message) | Self::Entry(message) => f.write_str(message),
-            Self::Unsupported { construct, line: Some(line) } => {
-                write!(f, "{construct} at line {line} is not supported")
-            }
-            Self::Unsupported { construct, line: None } => write!(f, "{construct} is not supported"),
-        }
-    }
-}
-
-impl std::error::Error for KernelError {}
 
 /// A parsed and checked kernel.
 #[derive(Debug)]

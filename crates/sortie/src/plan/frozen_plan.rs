@@ -183,7 +183,7 @@ impl FrozenPlan {
         Self { staged: self.staged.clone(), ..next }
     }
 
-    /// The same for a batch, each of whose runs has the data of writes. `refreshes_params`: and parameters of its own.
+    /// The plan of a recorded batch: each run has its own data of writes and, if `refreshes_params`, its own parameters.
     pub(crate) fn of_batch(self, refreshes_params: bool) -> Self {
         Self { kind: RunKind::Batch { refreshes_params }, ..self }
     }

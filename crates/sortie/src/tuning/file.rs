@@ -15,8 +15,7 @@ use crate::{
     file::{self, FileAccess},
 };
 
-const HEADING: &str =
-    "# Measurements of `sortie tune`. Defaults replace missing entries.\n\n";
+const HEADING: &str = "# Measurements of `sortie tune`. Defaults replace missing entries.\n\n";
 
 /// A device takes about a hundred bytes. A larger file is not a tuning file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
