@@ -1,5 +1,5 @@
-//! What a child process reports to its parent: one event per line of JSON on standard output, flushed at once, so that a crash
-//! loses nothing.
+//! What a child process reports to its parent: one event per line of JSON on standard output, flushed at once, so that a
+//! crash loses nothing.
 
 use std::{
     fmt::Display,

@@ -348,8 +348,8 @@ impl Life {
             self.ends(number, End::Expired)?;
         }
         loop {
-            let flying = self.in_flight.len();
-            let (free, idle) = (flying < self.config.in_flight, flying == 0);
+            let batches = self.in_flight.len();
+            let (free, idle) = (batches < self.config.in_flight, batches == 0);
             let capacity = Capacity {
                 free,
                 idle,
@@ -368,7 +368,7 @@ impl Life {
             }
         }
         let waiting = self.known.iter().enumerate().filter(|(number, known)| {
-            known.end.is_none() && !self.in_flight.iter().flatten().any(|flying| flying == number)
+            known.end.is_none() && !self.in_flight.iter().flatten().any(|started| started == number)
         });
         let rows: usize = waiting.map(|(_, known)| known.rows).sum();
         let outside: usize = self.queue.blocked.iter().map(|(_, _, waiting)| waiting.rows).sum();
