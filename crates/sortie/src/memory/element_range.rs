@@ -52,8 +52,12 @@ impl ElementRange {
     /// The range in bytes, rounded up to 4 at the buffer's end.
     pub(crate) fn bytes(self) -> Result<Range<u64>> {
         if !self.fits() {
-            let message =
-                format!("the slice {}..{} does not fit a buffer of {} elements", self.start, self.end, self.len);
+            let Self { start, end, len, size } = self;
+            let message = if start == usize::MAX || end == usize::MAX {
+                format!("the slice reaches past its end, or does not begin and end with an element of {size} bytes")
+            } else {
+                format!("the slice {start}..{end} does not fit a buffer of {len} elements")
+            };
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let start = self.offset();

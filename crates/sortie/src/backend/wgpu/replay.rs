@@ -268,7 +268,12 @@ impl WgpuBackend {
         self.counters.bytes_read.add(placed.outputs().map(|port| port.bytes).sum());
         self.counters.transfers.add((placed.inputs().count() + run_args.reads.len()) as u64);
         let (imported, blocks, reads) = (&frozen.imported, &frozen.resources.blocks, !run_args.reads.is_empty());
-        self.run_native(frozen, native, NativeRun { imported, blocks, memory, staged, reads }, submit_part)
+        let run = NativeRun { imported, blocks, memory, staged, reads };
+        let ran = self.run_native(frozen, native, run, submit_part)?;
+        if ran.is_some() {
+            self.counters.native_runs.add(1);
+        }
+        Ok(ran)
     }
 
     /// Staging buffers for the data of a run that has no memory of its own.
@@ -380,7 +385,6 @@ impl WgpuBackend {
         let NativeCounts { dispatches, transfers } = native.counts();
         self.counters.dispatches.add(dispatches);
         self.counters.transfers.add(transfers);
-        self.counters.native_runs.add(1);
         Ok(Some((commands, pending)))
     }
 
