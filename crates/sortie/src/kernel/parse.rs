@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_missing_or_ambiguous_entry_point_is_an_error_that_lists_them() {
         assert_eq!(error(TWO, None), "the module has several entry points, name one: `first`, `second`");
-        assert_eq!(error(TWO, Some("vs")), "no compute entry point `vs`; there is: `first`, `second`");
+        assert_eq!(error(TWO, Some("vs")), "no compute entry point `vs`; the module has `first`, `second`");
         assert_eq!(error("", None), "the module has no compute entry point");
         assert_eq!(error("fn main() {}", Some("main")), "the module has no compute entry point");
     }
