@@ -74,7 +74,7 @@ impl ElementRange {
 /// Bytes of an element.
 pub(crate) fn element_bytes<T>() -> Result<u64> {
     match size_of::<T>() as u64 {
-        0 => Err(Error::new(ErrorKind::Unsupported, "elements of size 0 have no place in device memory")),
+        0 => Err(Error::new(ErrorKind::Unsupported, "device memory cannot hold elements of size 0")),
         size => Ok(size),
     }
 }

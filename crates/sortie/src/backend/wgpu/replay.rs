@@ -5,10 +5,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{
-    MappedReadback, NativeReplay, RecordingDevice, ReplayRecorder, RunMemory, WgpuCommands, WgpuQueue,
-    backend::{WgpuBackend, params},
-    buffer,
-    native_replay::NativeCounts,
+    MappedReadback, NativeReplay, RecordingDevice, ReplayRecorder, RunMemory, WgpuBackend, WgpuCommands, WgpuQueue,
+    buffer, execute::params, native_replay::NativeCounts,
 };
 use crate::{
     error::{CallSite, Error, Result},
