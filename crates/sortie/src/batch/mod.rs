@@ -367,7 +367,10 @@ impl Batch {
                     false => None,
                 };
                 // The recording may have other cuts that fit as well.
-                let cuts = recorded.as_ref().map_or_else(|| cuts.clone(), |recorded| recorded.cuts.clone());
+                let (recorded, cuts) = match recorded {
+                    Some((recorded, own)) => (Some(recorded), own),
+                    None => (None, cuts),
+                };
                 run(
                     &*core.backend,
                     Launch {

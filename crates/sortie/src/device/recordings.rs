@@ -21,7 +21,7 @@ use crate::{
     error::CallSite,
     memory::Reclaim,
     metrics::AtomicCounter,
-    plan::{BatchRun, FrozenPlan, KnownBatch, Lookup, Miss, RecordedBatch, Resources},
+    plan::{BatchRun, Cuts, FrozenPlan, KnownBatch, Lookup, Miss, RecordedBatch, Resources},
 };
 
 /// Some shapes of batches, each with some sets of buffers.
@@ -69,14 +69,14 @@ impl Reclaim for Recordings {
 }
 
 impl DeviceCore {
-    /// The device's own recording of a batch, if there is one. Otherwise it may be recorded for later runs.
+    /// The device's own recording of a batch and its cuts, if there is one. Otherwise it may be recorded for later runs.
     pub(crate) fn recording_of(
         self: &Arc<Self>,
         batch: &Arc<KnownBatch>,
         run: BatchRun<'_>,
         profiled: bool,
         at: CallSite,
-    ) -> Option<Arc<FrozenPlan>> {
+    ) -> Option<(Arc<FrozenPlan>, Arc<Cuts>)> {
         let most = self.abilities.recorded_run_bytes;
         if most == 0 || !self.options.auto_replay || run.cuts.list.is_empty() {
             return None;
@@ -91,9 +91,9 @@ impl DeviceCore {
             return None;
         }
         match batch.look_up(run) {
-            Lookup::Found(frozen) => {
+            Lookup::Found(frozen, cuts) => {
                 frozen.set_last_used(self.recordings.clock.fetch_add(1, Ordering::Relaxed));
-                return Some(frozen);
+                return Some((frozen, cuts));
             }
             Lookup::Record { refreshes_params } => {
                 self.record_later(batch, run, refreshes_params, at);
@@ -142,7 +142,7 @@ impl DeviceCore {
             let recorded = core
                 .lost
                 .check()
-                .and_then(|()| core.backend.record_batch(&batch.plan, cuts, resources, refreshes_params, at));
+                .and_then(|()| core.backend.record_batch(&batch.plan, cuts.clone(), resources, refreshes_params, at));
             if let Err(error) = &recorded {
                 tracing::debug!(target: "sortie", %error, "a batch is not recorded for the device");
                 if core.lost.check().is_err() {
@@ -154,7 +154,7 @@ impl DeviceCore {
             let frozen = Arc::new(frozen.counted(core.counters.clone()));
             frozen.set_last_used(core.recordings.clock.fetch_add(1, Ordering::Relaxed));
             core.counters.batches_recorded.add(1);
-            batch.recorded(RecordedBatch { buffers, immediates, frozen: frozen.clone() });
+            batch.recorded(RecordedBatch { buffers, immediates, cuts, frozen: frozen.clone() });
             let max_bytes = core.options.memory_budget.map_or(MAX_BYTES, |budget| MAX_BYTES.min(budget / 4));
             core.recordings.insert(&batch, &frozen, max_bytes);
         });

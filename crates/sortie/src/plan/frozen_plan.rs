@@ -299,12 +299,10 @@ impl FrozenPlan {
         fit
     }
 
-    /// Whether the device's recording can be submitted where the policy calls for `wanted`: it has the same cuts, or
-    /// both are cuts by one budget and the recording's fit.
-    pub(crate) fn serves(&self, wanted: &Arc<Cuts>) -> bool {
-        let own = &self.cuts;
-        let fits = || own.budget.is_some() && own.budget == wanted.budget && self.fit_to(wanted) == CutsFit::Good;
-        Arc::ptr_eq(own, wanted) || own.list == wanted.list || fits()
+    /// Whether the recording and `wanted` were cut by one budget, and the recording's cuts still fit it.
+    pub(crate) fn fits_budget_of(&self, wanted: &Cuts) -> bool {
+        let budget = self.cuts.budget;
+        budget.is_some() && budget == wanted.budget && self.fit_to(wanted) == CutsFit::Good
     }
 
     fn fit_to(&self, wanted: &Cuts) -> CutsFit {

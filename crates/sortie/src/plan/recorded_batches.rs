@@ -52,6 +52,8 @@ pub(crate) struct RecordedBatch {
     pub(crate) buffers: Box<[BufferId]>,
     /// The immediates that it has. `None`: each run brings its own.
     pub(crate) immediates: Option<Box<[u8]>>,
+    /// The cuts that it was made with. Those of `frozen` count one step more if it takes immediates from each run.
+    pub(crate) cuts: Arc<Cuts>,
     pub(crate) frozen: Arc<FrozenPlan>,
 }
 
@@ -79,8 +81,8 @@ pub(crate) struct BatchRun<'a> {
 /// What to do with a batch.
 #[derive(Debug)]
 pub(crate) enum Lookup {
-    /// Submit the recording.
-    Found(Arc<FrozenPlan>),
+    /// Submit the recording, which was made with these cuts.
+    Found(Arc<FrozenPlan>, Arc<Cuts>),
     /// Encode it, and record it for the next runs. The caller must then call
     /// [`KnownBatch::recorded`], [`KnownBatch::refused`] or [`KnownBatch::gave_up`].
     Record { refreshes_params: bool },
@@ -160,7 +162,7 @@ impl State {
             return self.see(run);
         };
         let recorded = &self.recordings[at];
-        if !recorded.frozen.serves(cuts) {
+        if !recorded.serves(cuts) {
             *gone = Some(self.recordings.swap_remove(at));
             self.threshold = (2 * self.threshold).min(MAX_THRESHOLD);
             return Lookup::Miss(Miss::Cuts);
@@ -172,7 +174,7 @@ impl State {
                 }
                 Lookup::Record { refreshes_params: true }
             }
-            _ => Lookup::Found(recorded.frozen.clone()),
+            _ => Lookup::Found(recorded.frozen.clone(), recorded.cuts.clone()),
         }
     }
 
@@ -216,6 +218,13 @@ impl State {
         let gone = replaced.map(|at| self.recordings.swap_remove(at));
         self.recordings.push(recorded);
         gone
+    }
+}
+
+impl RecordedBatch {
+    /// Whether it can be submitted where the policy calls for `wanted`: it has the same cuts, or they fit the budget.
+    fn serves(&self, wanted: &Arc<Cuts>) -> bool {
+        Arc::ptr_eq(&self.cuts, wanted) || self.cuts.list == wanted.list || self.frozen.fits_budget_of(wanted)
     }
 }
 

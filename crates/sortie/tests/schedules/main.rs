@@ -77,7 +77,7 @@ mod plan {
             self.buffer
         }
 
-        pub(crate) fn serves(&self, wanted: &Arc<Cuts>) -> bool {
+        pub(crate) fn fits_budget_of(&self, wanted: &Cuts) -> bool {
             wanted.list == [1]
         }
     }

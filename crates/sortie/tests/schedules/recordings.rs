@@ -47,7 +47,8 @@ impl Shared {
                 assert!(matches!(miss, Miss::Buffers | Miss::Immediates), "{miss:?}");
                 None
             }
-            Lookup::Found(frozen) => {
+            Lookup::Found(frozen, cuts) => {
+                assert_eq!(cuts.list, self.cuts.list, "with these cuts");
                 assert_eq!(frozen.buffer, buffer, "of these buffers");
                 assert!(frozen.immediates.as_ref().is_none_or(|own| own == immediates), "with these immediates");
                 None
@@ -64,6 +65,7 @@ impl Shared {
         let recorded = RecordedBatch {
             buffers: [BufferId(buffer)].into(),
             immediates: immediates.clone().map(Into::into),
+            cuts: self.cuts.clone(),
             frozen: std::sync::Arc::new(FrozenPlan { buffer, immediates }),
         };
         self.pending.fetch_sub(1, Ordering::Relaxed);
@@ -77,7 +79,7 @@ impl Shared {
             Resources { blocks: vec![Some(std::sync::Arc::new(Block(buffer)))], immediates: immediates.to_vec() };
         let completion = std::sync::Arc::new(Completion::new());
         match self.batch.look_up(BatchRun { resources: &resources, cuts: &self.cuts, completion: &completion }) {
-            Lookup::Found(frozen) => frozen,
+            Lookup::Found(frozen, _) => frozen,
             other => panic!("{other:?}"),
         }
     }
