@@ -5,7 +5,10 @@
 
 mod function;
 mod gemm;
+mod lanes;
 mod matmul;
+mod norm;
+mod reduce;
 mod timing;
 mod vector;
 
@@ -14,6 +17,8 @@ use std::fmt;
 pub use self::{
     function::{apply, narrow, widen},
     matmul::{Matmul, matmul},
+    norm::normalize,
+    reduce::{NOWHERE, Partial, Reducer},
     timing::time_matmul_algorithms,
 };
 
