@@ -27,7 +27,7 @@ const LANES: usize = 32;
 /// let sum = Reducer::new(Reduction::Sum, ElementType::U32);
 /// let (mut rows, mut columns) = ([sum.neutral(); 2], [sum.neutral(); 3]);
 /// sum.rows(&[1, 2, 3, 4, 5, 6], 3, 0, &mut Partial::values(&mut rows));
-/// sum.columns(&[1, 2, 3, 4, 5, 6], 0, &mut Partial::values(&mut columns));
+/// sum.columns(&[1, 2, 3, 4, 5, 6], 3, 0, &mut Partial::values(&mut columns));
 /// assert_eq!((rows, columns), ([6, 15], [5, 7, 9]));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,16 +99,10 @@ impl Reducer {
         self.rows_with(Simd::widest(), values, row, first, results);
     }
 
-    /// Combines each row of `values`, as long as the results, element by element with the results. `first`: the index
-    /// of the first row.
-    pub fn columns(self, values: &[u32], first: u32, results: &mut Partial<'_>) {
-        self.columns_with(Simd::widest(), values, first, results);
-    }
-
-    /// Combines results with others of the same length; those come later.
-    pub fn merge(self, later: &[u32], results: &mut Partial<'_>) {
-        debug_assert!(!self.picks(), "indices are not merged");
-        self.columns(later, 0, results);
+    /// Combines rows of `values`, each as long as the results, element by element with the results. Rows start `stride`
+    /// elements apart. `first`: the index of the first row.
+    pub fn columns(self, values: &[u32], stride: usize, first: u32, results: &mut Partial<'_>) {
+        self.columns_with(Simd::widest(), values, stride, first, results);
     }
 
     /// Turns sums of `each` elements into means; leaves other results.
@@ -123,9 +117,9 @@ impl Reducer {
         simd.run_widest(Rows { reducer: self, values, row: row.max(1), first, best, at });
     }
 
-    fn columns_with(self, simd: Simd, values: &[u32], first: u32, results: &mut Partial<'_>) {
+    fn columns_with(self, simd: Simd, values: &[u32], stride: usize, first: u32, results: &mut Partial<'_>) {
         let Partial { best, at } = results;
-        simd.run_widest(Columns { reducer: self, values, first, best, at });
+        simd.run_widest(Columns { reducer: self, values, stride: stride.max(1), first, best, at });
     }
 
     /// Passes the function that combines two elements to `to`.
@@ -182,8 +176,28 @@ struct Rows<'a> {
 impl Vectorize for Rows<'_> {
     #[inline(always)]
     fn work(self) {
-        let reducer = self.reducer;
-        if reducer.picks() { reducer.pick(self) } else { reducer.combine(self) }
+        let (reducer, floats) = (self.reducer, self.reducer.element.is_float());
+        match reducer.f {
+            Reduction::ArgMax => reducer.pick(self),
+            Reduction::Max if floats => self.extreme(f32::NEG_INFINITY, |a, b| if b > a { b } else { a }, maximum),
+            Reduction::Min if floats => self.extreme(f32::INFINITY, |a, b| if b < a { b } else { a }, minimum),
+            _ => reducer.combine(self),
+        }
+    }
+}
+
+impl Rows<'_> {
+    /// Extremes of floats. `pick` is one instruction, but skips NaN: a second pass looks for it.
+    #[inline(always)]
+    fn extreme(self, start: f32, pick: impl Fn(f32, f32) -> f32 + Copy, both: impl Fn(f32, f32) -> f32) {
+        let (start, pick) = (start.to_bits(), float2(pick));
+        for (row, best) in self.values.chunks_exact(self.row).zip(self.best) {
+            let found = f32::from_bits(fold(row, start, start, pick, pick));
+            let is_nan = |any: u32, x: u32| any | u32::from(x & 0x7fff_ffff > 0x7f80_0000);
+            let nan = fold(row, 0, 0, is_nan, |a, b| a | b);
+            let found = if nan == 0 { found } else { f32::NAN };
+            *best = both(f32::from_bits(*best), found).to_bits();
+        }
     }
 }
 
@@ -237,6 +251,7 @@ impl Pick for Rows<'_> {
 struct Columns<'a> {
     reducer: Reducer,
     values: &'a [u32],
+    stride: usize,
     first: u32,
     best: &'a mut [u32],
     at: &'a mut [u32],
@@ -253,7 +268,8 @@ impl Vectorize for Columns<'_> {
 impl Combine for Columns<'_> {
     #[inline(always)]
     fn by(self, _: u32, both: impl Fn(u32, u32) -> u32 + Copy) {
-        for row in self.values.chunks_exact(self.best.len().max(1)) {
+        // The last row may end where the values do.
+        for row in self.values.chunks(self.stride) {
             for (best, x) in self.best.iter_mut().zip(row) {
                 *best = both(*best, *x);
             }
@@ -264,7 +280,7 @@ impl Combine for Columns<'_> {
 impl Pick for Columns<'_> {
     #[inline(always)]
     fn by(self, replaces: impl Fn(u32, u32) -> bool + Copy) {
-        for (index, row) in (self.first..).zip(self.values.chunks_exact(self.best.len().max(1))) {
+        for (index, row) in (self.first..).zip(self.values.chunks(self.stride)) {
             for ((best, at), x) in self.best.iter_mut().zip(&mut *self.at).zip(row) {
                 let replaced = (*at == NOWHERE) | replaces(*best, *x);
                 *best = if replaced { *x } else { *best };
@@ -291,7 +307,7 @@ mod tests {
             if reducer.picks() { Partial::with_indices(&mut best, &mut at) } else { Partial::values(&mut best) };
         let simd = Simd::up_to(set);
         match columns {
-            true => reducer.columns_with(simd, values, 0, &mut partial),
+            true => reducer.columns_with(simd, values, results, 0, &mut partial),
             false => reducer.rows_with(simd, values, values.len() / results, 0, &mut partial),
         }
         [best, at]

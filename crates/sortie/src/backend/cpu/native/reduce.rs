@@ -99,8 +99,8 @@ impl Reduction {
         if self.of.by_rows {
             return piece_len(self.len, most, 1, threads);
         }
-        // Whole rows of the matrix if they are short, else whole cache lines of them.
-        let unit = if self.of.inner < 64 { self.of.inner } else { 16 };
+        // Whole rows of the matrix if they are short, else as many columns as a call is worth.
+        let unit = if self.of.inner < 64 { self.of.inner } else { 64 };
         piece_len(self.len, most.max(64), unit, threads)
     }
 }
@@ -264,7 +264,7 @@ impl Run<'_> {
                 let sums = &mut sums[..width];
                 sums.fill(reducer.neutral());
                 self.group(first, [count, width], index, &mut Partial::values(sums), scratch.body);
-                reducer.columns(sums, 0, &mut results);
+                reducer.columns(sums, width, 0, &mut results);
             }
         }
     }
@@ -272,6 +272,10 @@ impl Run<'_> {
     /// Combines some rows of a matrix.
     fn group(self, first: usize, [rows, width]: [usize; 2], index: u32, results: &mut Partial<'_>, memory: &mut [u32]) {
         let (reducer, body, stride) = (self.of.reducer, &self.of.body, self.of.of.inner);
+        let all = Block { start: first, len: (rows - 1) * stride + width, inputs: self.inputs };
+        if let Some(values) = body.lends(all) {
+            return reducer.columns(values, stride, index, results);
+        }
         // Whole rows follow each other in memory.
         let each = if width == stride { (BLOCK / width).max(1) } else { 1 };
         for row in (0..rows).step_by(each) {
@@ -279,7 +283,7 @@ impl Run<'_> {
             let block = Block { start: first + row * stride, len: count * width, inputs: self.inputs };
             let mut places = body.places(memory, block.len);
             let values = body.run_body(block, &mut places);
-            reducer.columns(values, index + row as u32, results);
+            reducer.columns(values, width, index + row as u32, results);
         }
     }
 }
