@@ -1,4 +1,4 @@
-//! Built-in operations as plain Rust. Tensor operations run these on the CPU device instead of WGSL.
+//! Built-in operations as plain Rust. All tensor operations run these on the CPU device instead of WGSL.
 //!
 //! Slices in, slices out; wrong lengths are a [`Mismatch`], never a panic. Small operations run on the calling thread,
 //! large ones on [`Threads`](crate::Threads).

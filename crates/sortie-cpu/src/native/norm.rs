@@ -126,7 +126,7 @@ mod tests {
     use sortie_plan::Norm;
 
     use super::normalize_with;
-    use crate::{instruction_set::InstructionSet, simd::Simd};
+    use crate::{InstructionSet, simd::Simd};
 
     const NORMS: [Norm; 3] = [Norm::Softmax, Norm::Layer, Norm::RootMeanSquare];
 

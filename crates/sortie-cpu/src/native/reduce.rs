@@ -295,7 +295,7 @@ mod tests {
     use sortie_plan::{ElementType, Reduction};
 
     use super::{NOWHERE, Partial, Reducer};
-    use crate::{instruction_set::InstructionSet, simd::Simd};
+    use crate::{InstructionSet, simd::Simd};
 
     fn data(len: usize) -> Vec<u32> {
         (0..len).map(|at| ((at * 7919 % 1999) as f32 / 100.0 - 10.0).to_bits()).collect()

@@ -1,4 +1,7 @@
 //! Reductions over axes, and normalizations of rows.
+//!
+//! Invariant: the order in which elements are combined depends on the lengths of the reduced axes and the device, not on
+//! the number of results. A row has the same bits in any batch.
 
 use sortie_plan::{Function, Norm, Reduction, TensorKind};
 
