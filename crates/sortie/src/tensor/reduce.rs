@@ -123,14 +123,14 @@ impl<'b, T: Element> Tensor<'b, T> {
     #[track_caller]
     fn pick(self, what: &str, axis: usize) -> Tensor<'b, u32> {
         match T::KIND {
-            ElementType::F16 => self.cast::<f32>().place(what, axis),
-            _ => self.place(what, axis),
+            ElementType::F16 => self.cast::<f32>().index_of_max(what, axis),
+            _ => self.index_of_max(what, axis),
         }
     }
 
     /// The index of the maximum, in parts if there are more elements than a workgroup reduces.
     #[track_caller]
-    fn place(self, what: &str, axis: usize) -> Tensor<'b, u32> {
+    fn index_of_max(self, what: &str, axis: usize) -> Tensor<'b, u32> {
         let own = self.value.shape;
         let (shape, each) = (without(what, own, &[axis]), each_of(own, &[axis]));
         let shape = shape.and_then(|shape| match each {
@@ -180,21 +180,26 @@ impl<'b, T: Element> Tensor<'b, T> {
             return self.identity(what, f, shape);
         }
         let parts = parts_of(each);
-        let operate = |kind, x: Self, shape| self.batch.operate::<T>(what, kind, &[x.into()], &[], shape);
         if parts == 1 {
-            return operate(TensorKind::Reduce(f, mask(axes), 1), self, shape);
+            return self.stage(what, TensorKind::Reduce(f, mask(axes), 1), shape);
         }
         let first = if f == Reduction::Mean { Reduction::Sum } else { f };
         let in_parts = shape.and_then(|shape| with_parts(what, shape, parts));
-        let some = operate(TensorKind::Reduce(first, mask(axes), parts), self, in_parts);
+        let some = self.stage(what, TensorKind::Reduce(first, mask(axes), parts), in_parts);
         let last = some.value.shape.rank().saturating_sub(1);
         let kind = TensorKind::Reduce(first, mask(&[last]), 1);
-        let all = operate(kind, some, without(what, some.value.shape, &[last]));
+        let all = some.stage(what, kind, without(what, some.value.shape, &[last]));
         if f != Reduction::Mean {
             return all;
         }
         let arguments = [all.into(), Argument::Number((1.0 / each as f32).to_bits())];
         self.batch.operate(what, TensorKind::Map(Function::Mul), &arguments, &[], Ok(all.value.shape))
+    }
+
+    /// One stage. Not a closure, which would have a caller location of its own.
+    #[track_caller]
+    fn stage(self, what: &str, kind: TensorKind, shape: Result<Shape>) -> Self {
+        self.batch.operate(what, kind, &[self.into()], &[], shape)
     }
 
     /// An empty reduction. A kernel would divide by the length of the axis.
