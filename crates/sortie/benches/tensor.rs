@@ -2,12 +2,16 @@
 //! kernel, and generated kernels without run-time checks against the same with them.
 //!
 //! Weights are resident; a time is from recording to completion. Results are compared before anything is timed. On the
-//! built-in CPU the crates `gemm` and `matrixmultiply`, called directly, multiply too. `across` compares devices.
+//! built-in CPU the crates `gemm` and `matrixmultiply`, called directly, multiply too, and row operations are compared
+//! with a copy. `across` compares devices.
 //!
 //! `cargo bench -p sortie --bench tensor [-- --quick] [--json]`
 
 #![expect(unsafe_code, reason = "the crates that multiply matrices take pointers")]
 #![expect(clippy::print_stderr, reason = "a missing device is named on stderr")]
+
+#[path = "tensor/rows.rs"]
+mod rows;
 
 use std::time::{Duration, Instant};
 
@@ -251,6 +255,7 @@ fn main() -> Outcome<()> {
         }
         let (chain, unfused) = (OnDevice::chain(&fused, None)?, OnDevice::chain(&plain, None)?);
         if device == "cpu" {
+            rows::compare(&fused, budget, &mut report)?;
             across.insert(0, ("cpu-fused", Box::new(chain.clone())));
         } else {
             across.push(("lavapipe-fused", Box::new(chain.clone())));

@@ -1,11 +1,14 @@
-//! Built-in operations as plain Rust. Tensor operations run these on the CPU device instead of WGSL.
+//! Built-in operations as plain Rust. All tensor operations run these on the CPU device instead of WGSL.
 //!
 //! Slices in, slices out; wrong lengths are a [`Mismatch`], never a panic. Small operations run on the calling thread,
 //! large ones on [`Threads`](crate::Threads).
 
 mod function;
 mod gemm;
+mod lanes;
 mod matmul;
+mod norm;
+mod reduce;
 mod timing;
 mod vector;
 
@@ -14,6 +17,8 @@ use std::fmt;
 pub use self::{
     function::{apply, narrow, widen},
     matmul::{Matmul, matmul},
+    norm::normalize,
+    reduce::{NOWHERE, Partial, Reducer},
     timing::time_matmul_algorithms,
 };
 

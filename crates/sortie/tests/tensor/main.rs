@@ -13,6 +13,7 @@ mod mistakes;
 mod products;
 mod random;
 mod reduce;
+mod rows;
 mod tuning;
 
 use std::sync::LazyLock;

@@ -141,7 +141,7 @@ impl Backend for CpuBackend {
 
     fn generate(&self, program: &Program, caps: &Caps) -> Generated {
         // Checks watch WGSL, so tensor operations run as the kernels that other devices run.
-        if self.threads.checks.is_some() { Generated::Source(program.source(caps)) } else { generate(program, caps) }
+        if self.threads.checks.is_some() { Generated::Source(program.source(caps)) } else { generate(program) }
     }
 
     fn launch(&self, launch: Launch<'_>) -> Result<()> {

@@ -12,7 +12,6 @@ use crate::{
 
 /// A kernel on the built-in CPU.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a kernel has it in a box, and it is never moved")]
 pub(crate) enum CpuKernel {
     /// WGSL.
     Program(CpuProgram),

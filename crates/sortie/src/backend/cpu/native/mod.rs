@@ -1,17 +1,21 @@
-//! Tensor programs in plain Rust: products of matrices, and chains of elementwise steps.
+//! Tensor programs in plain Rust: products of matrices, reductions, normalized rows, and chains of elementwise steps.
 //!
-//! Chains run block by block, so intermediate results stay in the cache. Reductions and norms are WGSL kernels on this
-//! device, too.
+//! Elementwise steps run block by block, so intermediate results stay in the cache.
 
 mod chain;
 mod loads;
+mod matrices;
+mod pieces;
 mod product;
+mod reduce;
 mod registers;
+mod rows;
+mod steps;
 
 use sortie_cpu::{BoundMemory, Halted, Stop, Threads};
 use sortie_plan::fuse::{Head, Product, Program};
 
-use self::{chain::Chain, product::multiply};
+use self::{chain::Chain, product::multiply, reduce::Reduction, rows::Rows};
 use super::kernel::SlotBinding;
 use crate::kernel::Interface;
 
@@ -29,21 +33,25 @@ pub(crate) struct Native {
 enum Code {
     /// Products of matrices.
     Product(Product),
+    /// A reduction, with elementwise steps before and after it.
+    Reduce(Reduction),
+    /// Normalized rows, with elementwise steps before and after.
+    Rows(Rows),
     /// Elementwise steps.
     Chain(Chain),
 }
 
 impl Native {
-    /// `None` if it has to be WGSL.
-    pub(super) fn of(program: &Program) -> Option<Self> {
+    pub(super) fn of(program: &Program) -> Self {
         let code = match &program.head {
             Head::None => Code::Chain(Chain::new(program)),
             Head::Product(of) => Code::Product(*of),
-            Head::Reduce(..) | Head::Rows { .. } => return None,
+            Head::Reduce(reduce, body) => Code::Reduce(Reduction::new(program, reduce, body)),
+            Head::Rows { f, row, scalar, body } => Code::Rows(Rows::new(program, *f, *row, *scalar, body)),
         };
         let (inputs, outputs) = (program.inputs.len(), program.outputs.len());
         let slots = (0..inputs + outputs).map(|binding| SlotBinding { binding, writes: binding >= inputs }).collect();
-        Some(Self { code, slots })
+        Self { code, slots }
     }
 
     /// Inputs, then outputs.
@@ -65,6 +73,8 @@ impl Native {
     fn work(&self) -> u64 {
         match &self.code {
             Code::Product(of) => [of.m, of.k, of.n, of.batch].into_iter().map(u64::from).product(),
+            Code::Reduce(reduction) => reduction.work(),
+            Code::Rows(rows) => rows.work(),
             Code::Chain(chain) => chain.work(),
         }
     }
@@ -79,6 +89,8 @@ impl Native {
     ) -> Result<(), Halted> {
         match &self.code {
             Code::Product(of) => multiply(of, bound, threads, stop),
+            Code::Reduce(reduction) => reduction.run(bound, scalars, threads, stop),
+            Code::Rows(rows) => rows.run(bound, scalars, threads, stop),
             Code::Chain(chain) => chain.run(bound, scalars, threads, stop),
         }
     }
