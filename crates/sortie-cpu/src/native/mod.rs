@@ -6,15 +6,16 @@
 mod function;
 mod gemm;
 mod matmul;
-mod timing;
+mod panels;
 mod vector;
+mod vectors;
 
 use std::fmt;
 
 pub use self::{
     function::{apply, narrow, widen},
-    matmul::{Matmul, matmul},
-    timing::time_matmul_algorithms,
+    matmul::{Block, Products, RowsOf, Side, divide, matmul, pack},
+    panels::{Matrix, MatrixElement, packed_words},
 };
 
 /// A slice has the wrong length.

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use sortie_plan::{Access, Cut, Lane, Step, StepId};
 
 use super::{
-    CpuKernel, CpuReadback, dispatch::canceled_here, fill::fill, locked_memory::LockedMemory, threads::CpuThreads,
-    timer::CpuTimer,
+    CpuBackend, CpuKernel, CpuReadback, dispatch::canceled_here, fill::fill, locked_memory::LockedMemory,
+    panels::PanelStore, threads::CpuThreads, timer::CpuTimer,
 };
 use crate::{
     backend::interpret::{Interpreter, interpret},
@@ -34,6 +34,7 @@ pub(super) struct CpuBatch {
     pub(super) planned: Arc<CachedPlan>,
     source: CpuSource,
     pub(super) threads: Arc<CpuThreads>,
+    pub(super) panels: Arc<PanelStore>,
     pub(super) returns: Option<Arc<CpuReadback>>,
     counters: Arc<Counters>,
     /// Profile log, if the batch is profiled.
@@ -63,12 +64,13 @@ impl CpuBatch {
     pub(super) fn new(
         planned: &Arc<CachedPlan>,
         source: CpuSource,
-        threads: &Arc<CpuThreads>,
+        backend: &CpuBackend,
         returns: Option<Arc<CpuReadback>>,
-        counters: &Arc<Counters>,
         log: Option<Arc<Log>>,
     ) -> Self {
-        Self { planned: planned.clone(), source, threads: threads.clone(), returns, counters: counters.clone(), log }
+        let (threads, panels) = (backend.threads.clone(), backend.panels.clone());
+        let counters = backend.counters.clone();
+        Self { planned: planned.clone(), source, threads, panels, returns, counters, log }
     }
 
     #[inline]
@@ -222,7 +224,7 @@ impl Runner<'_> {
         self.counts.count(Lane::Transfer);
         self.counts.bytes_read += from.end - from.start;
         let from = self.memory.place(from);
-        let words = host::copy(self.memory.words(from))?;
+        let words = host::copy(self.memory.read(from))?;
         if let Some(returns) = &self.batch.returns {
             returns.push(at, words);
         }

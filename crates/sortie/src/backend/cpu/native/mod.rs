@@ -11,6 +11,7 @@ mod registers;
 use sortie_cpu::{BoundMemory, Halted, Stop, Threads};
 use sortie_plan::fuse::{Head, Product, Program};
 
+pub(crate) use self::product::PanelKey;
 use self::{chain::Chain, product::multiply};
 use super::kernel::SlotBinding;
 use crate::kernel::Interface;
@@ -69,16 +70,27 @@ impl Native {
         }
     }
 
-    /// Computes all outputs. `bound`: the inputs, then the outputs.
+    /// The input that could be read from panels, if it is kept in them.
+    #[inline]
+    pub(super) fn panels(&self) -> Option<(usize, PanelKey)> {
+        match &self.code {
+            Code::Product(of) => PanelKey::of(of).map(|key| (of.sides[1], key)),
+            Code::Chain(_) => None,
+        }
+    }
+
+    /// Computes all outputs. `bound`: the inputs, then the outputs. `packed`: the input that could be read from
+    /// [panels](Self::panels), in panels.
     pub(crate) fn run(
         &self,
         bound: &mut [BoundMemory<'_>],
+        packed: Option<&[u32]>,
         scalars: &[u32],
         threads: &Threads,
         stop: Stop<'_>,
     ) -> Result<(), Halted> {
         match &self.code {
-            Code::Product(of) => multiply(of, bound, threads, stop),
+            Code::Product(of) => multiply(of, bound, packed, threads, stop),
             Code::Chain(chain) => chain.run(bound, scalars, threads, stop),
         }
     }
