@@ -38,7 +38,8 @@
 //! | `code`, `compiled` | the instruction set; a kernel after lowering |
 //! | `shape`, `geometry`, `lanes` | how a register varies over lanes; how workgroups become rectangles of lanes; blocks of 16 lanes |
 //! | `run` | a dispatch: rectangles of lanes, on one thread or several; race checks ([`Program::check`]) |
-//! | `opcode`, `wide_opcode`, `math`, `simd` | what each instruction computes; built-in functions; AVX2 where the machine has it |
+//! | `opcode`, `wide_opcode`, `math` | what each instruction computes; built-in functions |
+//! | `simd`, `instruction_set` | AVX2 and AVX-512 where the machine has them |
 //! | [`native`] | tensor operations in plain Rust; matrix products |
 //! | `bound_memory`, `threads`, `stop`, `unsupported` | memory, threads and cancellation of a run; what is refused |
 #![forbid(unsafe_code)]
@@ -47,6 +48,7 @@ mod bound_memory;
 mod code;
 mod compiled;
 mod geometry;
+mod instruction_set;
 mod lanes;
 mod lower;
 mod math;
@@ -67,6 +69,7 @@ pub const SUBGROUP_SIZE: u32 = geometry::SUBGROUP_SIZE;
 pub use self::{
     bound_memory::BoundMemory,
     compiled::{LoweringOptions, ProgramBinding},
+    instruction_set::{InstructionSet, UnknownInstructionSet},
     program::Program,
     run::{Checks, DispatchArgs, RaceReport},
     stop::{Halted, Stop},

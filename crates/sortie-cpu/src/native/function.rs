@@ -167,14 +167,14 @@ fn clamp<T: Copy + PartialOrd>([x, low, high]: [T; 3]) -> T {
 
 /// NaN if one of the two is.
 #[inline(always)]
-fn minimum(a: f32, b: f32) -> f32 {
+pub(super) fn minimum(a: f32, b: f32) -> f32 {
     let other = if b <= a { b } else { a + b };
     if a < b { a } else { other }
 }
 
 /// NaN if one of the two is.
 #[inline(always)]
-fn maximum(a: f32, b: f32) -> f32 {
+pub(super) fn maximum(a: f32, b: f32) -> f32 {
     let other = if b >= a { b } else { a + b };
     if a > b { a } else { other }
 }

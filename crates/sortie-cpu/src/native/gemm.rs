@@ -45,8 +45,6 @@ pub(super) trait Weight<V: Vectors> {
 pub(super) struct F32;
 /// Halves.
 pub(super) struct F16;
-/// The upper halves of floats.
-pub(super) struct Bf16;
 
 impl<V: Vectors> Weight<V> for F32 {
     type Vector = V::Floats;
@@ -63,15 +61,6 @@ impl<V: Vectors> Weight<V> for F16 {
     #[inline(always)]
     fn widen(vectors: V, from: V::Halves) -> V::Floats {
         vectors.widen_f16(from)
-    }
-}
-
-impl<V: Vectors> Weight<V> for Bf16 {
-    type Vector = V::Halves;
-
-    #[inline(always)]
-    fn widen(vectors: V, from: V::Halves) -> V::Floats {
-        vectors.widen_bf16(from)
     }
 }
 

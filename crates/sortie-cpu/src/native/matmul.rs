@@ -13,11 +13,11 @@ use smallvec::SmallVec;
 
 use super::{
     Mismatch,
-    gemm::{self, Bf16, F16, F32, Rows, Sums},
+    gemm::{self, F16, F32, Rows, Sums},
     panels::{self, Matrix, MatrixElement},
     same,
     vector::dot,
-    vectors::{InstructionSet, Task, Vectors},
+    vectors::{Build, Task, Vectors},
 };
 use crate::{
     Threads,
@@ -103,7 +103,7 @@ impl Block {
 thread_local! {
     /// A panel, or all of them, and rows of the left side. Kept from run to run.
     static SCRATCH: RefCell<[Vec<u32>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
-    /// A block of which each row has its own place.
+    /// A block that something follows before it is stored.
     static SUMS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -138,7 +138,9 @@ impl Products<'_> {
     pub fn blocks(&self, threads: usize) -> Vec<Block> {
         let Self { m, n, batch, .. } = *self;
         let most = (BLOCK / n.max(1)).clamp(ROWS.start, ROWS.end);
-        let wanted = if threads > 1 && self.are_shared() { (threads * BLOCKS_PER_THREAD).div_ceil(batch.max(1)) } else { 1 };
+        // Parts of rows are short: few of them.
+        let each = if m < MIN_DIVIDED_ROWS { 2 } else { BLOCKS_PER_THREAD };
+        let wanted = if threads > 1 && self.are_shared() { (threads * each).div_ceil(batch.max(1)) } else { 1 };
         let panels = n.div_ceil(panels::columns());
         let (rows, columns) = match wanted {
             1 => (most, n),
@@ -182,17 +184,17 @@ impl Products<'_> {
             if self.n == 1 {
                 return self.dots(block, rows, panel, to);
             }
-            InstructionSet::new().run(BlockTask { products: self, block, rows, panel, to });
+            Build::new().run(BlockTask { products: self, block, rows, panel, to });
         });
     }
 
-    /// As [`compute`](Self::compute), into parts of rows.
-    pub fn compute_parts<'m>(&self, block: &Block, to: impl IntoIterator<Item = &'m mut [f32]>) {
+    /// Computes a block in this thread's memory, and lends it to `finish`.
+    pub fn compute_here(&self, block: &Block, finish: impl FnOnce(&[f32])) {
         SUMS.with_borrow_mut(|sums| {
             sums.resize(block.len().max(sums.len()), 0.0);
             let sums = &mut sums[..block.len()];
             self.compute(block, sums);
-            to.into_iter().zip(sums.chunks_exact(block.columns.len())).for_each(|(to, sums)| to.copy_from_slice(sums));
+            finish(sums);
         });
     }
 
@@ -228,7 +230,6 @@ fn widened(matrix: &Matrix<'_>, at: usize) -> u32 {
     match matrix.element {
         MatrixElement::F32 => matrix.words[at],
         MatrixElement::F16 => crate::math::f16_bits_to_f32(matrix.words[at / 2] >> (at % 2 * 16)).to_bits(),
-        MatrixElement::Bf16 => matrix.words[at / 2] >> (at % 2 * 16) << 16,
     }
 }
 
@@ -279,9 +280,6 @@ impl Task for BlockTask<'_> {
             match element {
                 MatrixElement::F32 => gemm::multiply::<V, F32>(vectors, rows, count, right, vectors_of_panel, &mut sums),
                 MatrixElement::F16 => gemm::multiply::<V, F16>(vectors, rows, count, right, vectors_of_panel, &mut sums),
-                MatrixElement::Bf16 => {
-                    gemm::multiply::<V, Bf16>(vectors, rows, count, right, vectors_of_panel, &mut sums);
-                }
             }
         }
     }
@@ -334,7 +332,11 @@ impl Products<'_> {
             let tasks = divide(to, &blocks, self.n);
             threads.each(self.are_shared(), tasks, |(block, rows)| match rows {
                 RowsOf::Whole(to) => products.compute(block, to),
-                RowsOf::Parts(rows) => products.compute_parts(block, rows),
+                RowsOf::Parts(rows) => products.compute_here(block, |sums| {
+                    rows.into_iter().zip(sums.chunks_exact(block.columns.len())).for_each(|(to, sums)| {
+                        to.copy_from_slice(sums);
+                    });
+                }),
             });
         });
         Ok(())

@@ -5,8 +5,11 @@
 
 mod function;
 mod gemm;
+mod lanes;
 mod matmul;
+mod norm;
 mod panels;
+mod reduce;
 mod vector;
 mod vectors;
 
@@ -15,7 +18,9 @@ use std::fmt;
 pub use self::{
     function::{apply, narrow, widen},
     matmul::{Block, Products, RowsOf, Side, divide, matmul, pack},
+    norm::normalize,
     panels::{Matrix, MatrixElement, packed_words},
+    reduce::{NOWHERE, Partial, Reducer},
 };
 
 /// A slice has the wrong length.

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 
-use super::{gemm::VECTORS, vectors::InstructionSet};
+use super::{gemm::VECTORS, vectors::Build};
 
 /// The type of a matrix's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,8 +16,6 @@ pub enum MatrixElement {
     F32,
     /// Halves, two per word.
     F16,
-    /// The upper halves of floats, two per word.
-    Bf16,
 }
 
 impl MatrixElement {
@@ -26,7 +24,7 @@ impl MatrixElement {
     pub fn per_word(self) -> usize {
         match self {
             Self::F32 => 1,
-            Self::F16 | Self::Bf16 => 2,
+            Self::F16 => 2,
         }
     }
 }
@@ -46,12 +44,12 @@ pub struct Matrix<'a> {
 
 /// Columns of a panel.
 pub(super) fn columns() -> usize {
-    VECTORS * InstructionSet::new().lanes()
+    VECTORS * Build::new().lanes()
 }
 
 /// The words of panels for `k` rows of these columns. All panels before the first column are whole.
 fn words(k: usize, columns: usize, element: MatrixElement) -> usize {
-    k * columns.next_multiple_of(InstructionSet::new().lanes()) / element.per_word()
+    k * columns.next_multiple_of(Build::new().lanes()) / element.per_word()
 }
 
 /// The number of 32-bit words that a matrix of `k` rows and `n` columns takes in panels on this machine.
@@ -70,14 +68,14 @@ pub(super) fn panel(k: usize, n: usize, column: usize, element: MatrixElement) -
 pub(super) fn pack(from: &Matrix<'_>, k: usize, range: Range<usize>, to: &mut [u32]) {
     match from.element {
         MatrixElement::F32 => pack_elements::<u32>(from.words, from, k, range, to),
-        MatrixElement::F16 | MatrixElement::Bf16 => {
+        MatrixElement::F16 => {
             pack_elements::<u16>(cast_slice(from.words), from, k, range, cast_slice_mut(to));
         }
     }
 }
 
 fn pack_elements<T: Pod>(data: &[T], from: &Matrix<'_>, k: usize, range: Range<usize>, mut to: &mut [T]) {
-    let lanes = InstructionSet::new().lanes();
+    let lanes = Build::new().lanes();
     let [row, column] = from.strides;
     for first in range.clone().step_by(columns()) {
         let width = columns().min(range.end - first);

@@ -7,6 +7,8 @@
 
 use pulp::bytemuck::Pod;
 
+use crate::InstructionSet;
+
 /// An instruction set.
 pub(super) trait Vectors: Copy + Send + Sync {
     /// `LANES` floats.
@@ -24,9 +26,6 @@ pub(super) trait Vectors: Copy + Send + Sync {
 
     /// The floats of halves.
     fn widen_f16(self, halves: Self::Halves) -> Self::Floats;
-
-    /// The floats whose upper halves these are.
-    fn widen_bf16(self, halves: Self::Halves) -> Self::Floats;
 }
 
 /// Work that is compiled once for each instruction set.
@@ -34,9 +33,9 @@ pub(super) trait Task {
     fn run<V: Vectors>(self, vectors: V);
 }
 
-/// The instruction set that tasks use.
+/// The build of a task that runs.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum InstructionSet {
+pub(super) enum Build {
     #[cfg(target_arch = "x86_64")]
     Avx512(pulp::x86::V4),
     #[cfg(target_arch = "x86_64")]
@@ -44,10 +43,10 @@ pub(super) enum InstructionSet {
     Portable,
 }
 
-impl InstructionSet {
-    /// The widest one of this machine.
+impl Build {
+    /// For the instruction set in use.
     pub(super) fn new() -> Self {
-        Self::widest()
+        Self::up_to(InstructionSet::current())
     }
 
     /// Floats of a vector.
@@ -60,13 +59,17 @@ impl InstructionSet {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn widest() -> Self {
-        let narrower = || pulp::x86::V3::try_new().map_or(Self::Portable, Self::Avx2);
-        pulp::x86::V4::try_new().map_or_else(narrower, Self::Avx512)
+    fn up_to(set: InstructionSet) -> Self {
+        let narrower = || match set {
+            InstructionSet::Baseline => Self::Portable,
+            _ => pulp::x86::V3::try_new().map_or(Self::Portable, Self::Avx2),
+        };
+        let widest = if set == InstructionSet::Avx512 { pulp::x86::V4::try_new() } else { None };
+        widest.map_or_else(narrower, Self::Avx512)
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    fn widest() -> Self {
+    fn up_to(_: InstructionSet) -> Self {
         Self::Portable
     }
 
@@ -120,12 +123,6 @@ impl Vectors for pulp::x86::V4 {
     fn widen_f16(self, halves: Self::Halves) -> Self::Floats {
         pulp::cast(self.avx512f._mm512_cvtph_ps(pulp::cast(halves)))
     }
-
-    #[inline(always)]
-    fn widen_bf16(self, halves: Self::Halves) -> Self::Floats {
-        let wide = self.avx512f._mm512_cvtepu16_epi32(pulp::cast(halves));
-        pulp::cast(self.avx512f._mm512_slli_epi32::<16>(wide))
-    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -148,11 +145,6 @@ impl Vectors for pulp::x86::V3 {
     #[inline(always)]
     fn widen_f16(self, halves: Self::Halves) -> Self::Floats {
         pulp::cast(widened_f16(halves))
-    }
-
-    #[inline(always)]
-    fn widen_bf16(self, halves: Self::Halves) -> Self::Floats {
-        pulp::cast(widened_bf16(halves))
     }
 }
 
@@ -186,11 +178,6 @@ impl Vectors for Portable {
     fn widen_f16(self, halves: Self::Halves) -> Self::Floats {
         widened_f16(halves)
     }
-
-    #[inline(always)]
-    fn widen_bf16(self, halves: Self::Halves) -> Self::Floats {
-        widened_bf16(halves)
-    }
 }
 
 /// Moves the exponent and fraction into place, then scales: exact for subnormal halves, too.
@@ -203,9 +190,4 @@ fn widened_f16(halves: [u16; 8]) -> [f32; 8] {
         let sized = if half & 0x7c00 == 0x7c00 { special } else { finite };
         f32::from_bits(sized | u32::from(half & 0x8000) << 16)
     })
-}
-
-#[inline(always)]
-fn widened_bf16(halves: [u16; 8]) -> [f32; 8] {
-    halves.map(|half| f32::from_bits(u32::from(half) << 16))
 }

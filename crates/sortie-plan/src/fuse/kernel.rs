@@ -222,7 +222,9 @@ fn whole_index(fold: &Reduce) -> String {
 fn folded(program: &Program, fold: &Reduce, body: &Body) -> KernelSource {
     let mut printer = Printer::new(program, &[body, &program.tail], 1);
     let part = fold.part();
-    let alone = part <= ALONE || (program.len() >= 1 << 14 && part <= 1 << 12);
+    // Not by the number of results: the order of additions, and so a row's sum, is the same in any batch.
+    let columns = fold.dims.last().map_or(1, |(length, reduced)| if *reduced { 1 } else { *length });
+    let alone = part <= ALONE || (columns >= GROUP && part <= 1 << 12);
     let ty = register(fold.element, 1);
     let picks = fold.f == Reduction::ArgMax;
     let Together { neutral, both } = together(fold.f, fold.element);

@@ -50,7 +50,8 @@ impl<'b, T: Element> Tensor<'b, T> {
         self.reduce("min", Reduction::Min, axes)
     }
 
-    /// The index of the maximum along an axis; the first of several. An axis of length 0 is a mistake.
+    /// The index of the maximum along an axis; the first of several, or of several NaN. An axis of length 0 is a
+    /// mistake.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -64,23 +65,98 @@ impl<'b, T: Element> Tensor<'b, T> {
     #[must_use]
     #[track_caller]
     pub fn argmax(self, axis: usize) -> Tensor<'b, u32> {
+        self.pick("argmax", axis)
+    }
+
+    /// [`sum`](Self::sum), with the axes kept as axes of length 1, so that the result broadcasts to the input.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 3.0, 2.0, 6.0], [2, 2]);
+    /// let shares = x / x.sum_keepdim(&[1]);
+    /// let shares = shares.read();
+    /// batch.submit()?;
+    /// assert_eq!(shares.wait()?, [0.25, 0.75, 0.25, 0.75]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn sum_keepdim(self, axes: &[usize]) -> Self {
+        self.reduce("sum_keepdim", Reduction::Sum, axes).keeping(self.value.shape, axes)
+    }
+
+    /// [`max`](Self::max), with the axes kept as axes of length 1.
+    #[must_use]
+    #[track_caller]
+    pub fn max_keepdim(self, axes: &[usize]) -> Self {
+        self.reduce("max_keepdim", Reduction::Max, axes).keeping(self.value.shape, axes)
+    }
+
+    /// [`min`](Self::min), with the axes kept as axes of length 1.
+    #[must_use]
+    #[track_caller]
+    pub fn min_keepdim(self, axes: &[usize]) -> Self {
+        self.reduce("min_keepdim", Reduction::Min, axes).keeping(self.value.shape, axes)
+    }
+
+    /// [`argmax`](Self::argmax), with the axis kept as one of length 1.
+    #[must_use]
+    #[track_caller]
+    pub fn argmax_keepdim(self, axis: usize) -> Tensor<'b, u32> {
+        self.pick("argmax_keepdim", axis).keeping(self.value.shape, &[axis])
+    }
+
+    /// A reduction of a tensor of shape `of`, with the reduced axes.
+    fn keeping(self, of: Shape, axes: &[usize]) -> Self {
+        let length = |(axis, length): (usize, &u32)| if axes.contains(&axis) { 1 } else { *length as usize };
+        let dims: Dims = of.dims().iter().enumerate().map(length).collect();
+        match Shape::new(&dims) {
+            Some(shape) if !self.refused => self.with_shape(shape),
+            _ => self,
+        }
+    }
+
+    #[track_caller]
+    fn pick(self, what: &str, axis: usize) -> Tensor<'b, u32> {
+        match T::KIND {
+            ElementType::F16 => self.cast::<f32>().place(what, axis),
+            _ => self.place(what, axis),
+        }
+    }
+
+    /// The index of the maximum, in parts if there are more elements than a workgroup reduces.
+    #[track_caller]
+    fn place(self, what: &str, axis: usize) -> Tensor<'b, u32> {
         let own = self.value.shape;
-        let shape = without("argmax", own, &[axis]).and_then(|shape| {
-            let (each, limit) = (each_of(own, &[axis]), u64::from(sortie_plan::fuse::MAX_FOLDED));
-            match each {
-                0 => {
-                    let message = format!("argmax: axis {axis} of a tensor of shape {own} has no elements");
-                    Err(Error::new(ErrorKind::Shape, message))
-                }
-                _ if each > limit => {
-                    Err(Error::too_large(format!("argmax: elements of {own} that make one"), each, limit))
-                }
-                _ => Ok(shape),
+        let (shape, each) = (without(what, own, &[axis]), each_of(own, &[axis]));
+        let shape = shape.and_then(|shape| match each {
+            0 => {
+                let message = format!("{what}: axis {axis} of a tensor of shape {own} has no elements");
+                Err(Error::new(ErrorKind::Shape, message))
             }
+            _ => Ok(shape),
         });
-        let kind = TensorKind::Reduce(Reduction::ArgMax, mask(&[axis]), 1);
-        let x = if T::KIND == ElementType::F16 { self.cast::<f32>().into() } else { self.into() };
-        self.batch.operate("argmax", kind, &[x], &[], shape)
+        let parts = if each > u64::from(sortie_plan::fuse::MAX_FOLDED) { parts_of(each) } else { 1 };
+        let kind = |f| TensorKind::Reduce(f, mask(&[axis]), parts);
+        if parts == 1 {
+            return self.batch.operate(what, kind(Reduction::ArgMax), &[self.into()], &[], shape);
+        }
+        // The maximum of each part and its place; then the first place of those whose maximum is that of all, or NaN.
+        let in_parts = shape.and_then(|shape| with_parts(what, shape, parts));
+        let places: Tensor<'b, u32> =
+            self.batch.operate(what, kind(Reduction::ArgMax), &[self.into()], &[], in_parts.clone());
+        let most: Self = self.batch.operate(what, kind(Reduction::Max), &[self.into()], &[], in_parts);
+        let last = most.value.shape.rank().saturating_sub(1);
+        let all = most.stages(what, Reduction::Max, &[last]).keeping(most.value.shape, &[last]);
+        let is_most: Tensor<'b, u32> = most.binary(what, Function::Equal, all);
+        let is_nan: Tensor<'b, u32> = most.binary(what, Function::NotEqual, most);
+        let chosen: Tensor<'b, u32> = is_most.binary(what, Function::Maximum, is_nan);
+        let arguments = [chosen.into(), places.into(), Argument::Number(u32::MAX)];
+        let shape = Ok(places.value.shape);
+        let candidates: Tensor<'b, u32> =
+            self.batch.operate(what, TensorKind::Map(Function::Select), &arguments, &[], shape);
+        candidates.stages(what, Reduction::Min, &[last])
     }
 
     #[track_caller]
@@ -100,16 +176,13 @@ impl<'b, T: Element> Tensor<'b, T> {
         if each == 0 && shape.is_ok() {
             return self.identity(what, f, shape);
         }
-        let parts = shape.as_ref().map_or(1, |shape| parts_of(each, u64::from(shape.len())));
+        let parts = parts_of(each);
         let operate = |kind, x: Self, shape| self.batch.operate::<T>(what, kind, &[x.into()], &[], shape);
         if parts == 1 {
             return operate(TensorKind::Reduce(f, mask(axes), 1), self, shape);
         }
         let first = if f == Reduction::Mean { Reduction::Sum } else { f };
-        let in_parts = shape.and_then(|shape| {
-            let dims: Dims = shape.dims().iter().map(|dim| *dim as usize).chain([parts as usize]).collect();
-            shape_of(&dims, what)
-        });
+        let in_parts = shape.and_then(|shape| with_parts(what, shape, parts));
         let some = operate(TensorKind::Reduce(first, mask(axes), parts), self, in_parts);
         let last = some.value.shape.rank().saturating_sub(1);
         let kind = TensorKind::Reduce(first, mask(&[last]), 1);
@@ -153,6 +226,13 @@ impl<T: Float> Tensor<'_, T> {
         self.reduce("mean", Reduction::Mean, axes)
     }
 
+    /// [`mean`](Self::mean), with the axes kept as axes of length 1.
+    #[must_use]
+    #[track_caller]
+    pub fn mean_keepdim(self, axes: &[usize]) -> Self {
+        self.reduce("mean_keepdim", Reduction::Mean, axes).keeping(self.value.shape, axes)
+    }
+
     /// exp(x) ∕ Σ exp(x) along the last axis.
     ///
     /// ```
@@ -170,8 +250,8 @@ impl<T: Float> Tensor<'_, T> {
         self.rows("softmax", Norm::Softmax, &[])
     }
 
-    /// (x − mean) ∕ √(variance + `epsilon`) along the last axis. Scale and shift it with `*` and `+`, which
-    /// are fused into its kernel.
+    /// (x − mean) ∕ √(variance + `epsilon`) along the last axis. Elementwise operations before and after are fused into
+    /// its kernel.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -205,12 +285,73 @@ impl<T: Float> Tensor<'_, T> {
         self.rows("rms_norm", Norm::RootMeanSquare, &[epsilon.to_bits()])
     }
 
+    /// [`layer_norm`](Self::layer_norm), times `weight`, plus `bias`: one value for each element of a row.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 3.0, 2.0, 6.0], [2, 2]);
+    /// let (weight, bias) = (batch.tensor_from(&[2.0, 3.0], [2]), batch.tensor_from(&[0.0, 0.5], [2]));
+    /// let y = x.layer_norm_with(weight, bias, 0.0).read();
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [-2.0, 3.5, -2.0, 3.5]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn layer_norm_with(self, weight: Self, bias: Self, epsilon: f32) -> Self {
+        let what = "layer_norm_with";
+        self.scaled_rows(what, Norm::Layer, &[epsilon.to_bits()], weight, Some(bias))
+    }
+
+    /// [`rms_norm`](Self::rms_norm), times `weight`: one value for each element of a row.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[2.0_f32, -2.0], [1, 2]);
+    /// let y = x.rms_norm_with(batch.tensor_from(&[3.0, 4.0], [2]), 0.0).read();
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [3.0, -4.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn rms_norm_with(self, weight: Self, epsilon: f32) -> Self {
+        self.scaled_rows("rms_norm_with", Norm::RootMeanSquare, &[epsilon.to_bits()], weight, None)
+    }
+
+    /// Computed in f32; rounded once at the end.
+    #[track_caller]
+    fn scaled_rows(self, what: &str, f: Norm, scalars: &[u32], weight: Self, bias: Option<Self>) -> Self {
+        let own = self.value.shape;
+        for (name, one) in [("weight", Some(weight)), ("bias", bias)] {
+            let Some(one) = one.filter(|one| !one.refused && !self.refused) else { continue };
+            if own.rank() > 0 && one.value.shape.dims() != &own.dims()[own.rank() - 1..] {
+                let message = format!("{what}: {name} is {} but the rows are those of {own}", one.value.shape);
+                return self.batch.refused(Error::new(ErrorKind::Shape, message));
+            }
+        }
+        let scaled = self.normed(what, f, scalars).binary::<f32>(what, Function::Mul, weight.cast::<f32>());
+        match bias {
+            Some(bias) => scaled.binary::<f32>(what, Function::Add, bias.cast::<f32>()).cast(),
+            None => scaled.cast(),
+        }
+    }
+
     #[track_caller]
     fn rows(self, what: &str, f: Norm, scalars: &[u32]) -> Self {
+        self.normed(what, f, scalars).cast()
+    }
+}
+
+impl<'b, T: Float> Tensor<'b, T> {
+    #[track_caller]
+    fn normed(self, what: &str, f: Norm, scalars: &[u32]) -> Tensor<'b, f32> {
         let shape = self.value.shape;
         let shape = if shape.rank() > 0 { Ok(shape) } else { Err(no_axis(what, shape, 0)) };
         let x = self.cast::<f32>();
-        self.batch.operate::<f32>(what, TensorKind::Rows(f), &[x.into()], scalars, shape).cast()
+        self.batch.operate::<f32>(what, TensorKind::Rows(f), &[x.into()], scalars, shape)
     }
 }
 
@@ -229,14 +370,21 @@ fn identity_of(f: Reduction, of: ElementType) -> u32 {
     }
 }
 
-/// Number of parts that `times` reductions of `each` elements are split into: enough workgroups to occupy a device,
-/// each with enough work, and none above the limit.
-fn parts_of(each: u64, times: u64) -> u32 {
+/// Number of parts that a reduction of `each` elements is split into: enough workgroups to occupy a device, each with
+/// enough work, and none above the limit. It does not depend on the number of reductions: a row's sum has the same bits
+/// in any batch.
+fn parts_of(each: u64) -> u32 {
     const GROUPS: u64 = 64;
     const WORTHWHILE: u64 = 1 << 13;
     const MAX_ELEMENTS: u64 = 1 << 19;
-    let useful = GROUPS.div_ceil(times.max(1)).min(each / WORTHWHILE);
+    let useful = GROUPS.min(each / WORTHWHILE);
     u32::try_from(useful.max(each.div_ceil(MAX_ELEMENTS)).max(1)).unwrap_or(u32::MAX)
+}
+
+/// The shape of results in parts, which are the last axis.
+fn with_parts(what: &str, shape: Shape, parts: u32) -> Result<Shape> {
+    let dims: Dims = shape.dims().iter().map(|dim| *dim as usize).chain([parts as usize]).collect();
+    shape_of(&dims, what)
 }
 
 fn each_of(shape: Shape, axes: &[usize]) -> u64 {

@@ -145,7 +145,7 @@ impl Backend for CpuBackend {
     }
 
     fn generate(&self, program: &Program, caps: &Caps) -> Generated {
-        if self.threads.checks.is_some() { Generated::Source(program.source(caps)) } else { generate(program, caps) }
+        if self.threads.checks.is_some() { Generated::Source(program.source(caps)) } else { generate(program) }
     }
 
     fn launch(&self, launch: Launch<'_>) -> Result<()> {

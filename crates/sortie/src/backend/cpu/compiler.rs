@@ -1,9 +1,9 @@
-//! Compiles kernels for the built-in CPU: WGSL to programs, and tensor programs to native code where it exists.
+//! Compiles kernels for the built-in CPU: WGSL to programs, and tensor programs to native code.
 
 use std::sync::Arc;
 
 use naga::valid::Capabilities;
-use sortie_plan::{Caps, fuse};
+use sortie_plan::fuse;
 
 use super::{
     kernel::{CpuKernel, CpuProgram},
@@ -58,13 +58,9 @@ impl KernelCompiler for CpuCompiler {
     }
 }
 
-/// The code of a tensor program: native code, or WGSL if there is none.
-pub(crate) fn generate(program: &fuse::Program, caps: &Caps) -> Generated {
-    match Native::of(program) {
-        Some(native) => {
-            let (interface, grid) = (native.interface(), native.grid());
-            Generated::Native { compiled: Box::new(CpuKernel::Native(native)), interface, grid }
-        }
-        None => Generated::Source(program.source(caps)),
-    }
+/// The code of a tensor program.
+pub(crate) fn generate(program: &fuse::Program) -> Generated {
+    let native = Native::of(program);
+    let (interface, grid) = (native.interface(), native.grid());
+    Generated::Native { compiled: Box::new(CpuKernel::Native(native)), interface, grid }
 }

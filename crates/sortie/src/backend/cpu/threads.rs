@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use sortie_cpu::{Checks, Threads};
+use sortie_cpu::{Checks, InstructionSet, Threads};
 
 use crate::{
     clock::Instant,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     options::DeviceOptions,
 };
 
@@ -20,6 +20,7 @@ pub(crate) struct CpuThreads {
 
 impl CpuThreads {
     pub(crate) fn new(options: &DeviceOptions) -> Result<Self> {
+        InstructionSet::allowed().map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
         let threads = Threads::new(options.threads)
             .map_err(|error| Error::internal("the threads of the built-in CPU did not start").caused_by(error))?;
         let checks = options.check_races.then_some(Checks { unwritten: options.check_unwritten });

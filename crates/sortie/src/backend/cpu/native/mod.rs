@@ -1,18 +1,22 @@
-//! Tensor programs in plain Rust: products of matrices, and chains of elementwise steps.
+//! Tensor programs in plain Rust: products of matrices, reductions, normalized rows, and chains of elementwise steps.
 //!
-//! Chains run block by block, so intermediate results stay in the cache. Reductions and norms are WGSL kernels on this
-//! device, too.
+//! Elementwise steps run block by block, so intermediate results stay in the cache.
 
 mod chain;
 mod loads;
+mod matrices;
+mod pieces;
 mod product;
+mod reduce;
 mod registers;
+mod rows;
+mod steps;
 
 use sortie_cpu::{BoundMemory, Halted, Stop, Threads};
-use sortie_plan::fuse::{Head, Product, Program};
+use sortie_plan::fuse::{Head, Program};
 
 pub(crate) use self::product::PanelKey;
-use self::{chain::Chain, product::multiply};
+use self::{chain::Chain, product::ProductCode, reduce::Reduction, rows::Rows};
 use super::kernel::SlotBinding;
 use crate::kernel::Interface;
 
@@ -28,23 +32,27 @@ pub(crate) struct Native {
 
 #[derive(Debug)]
 enum Code {
-    /// Products of matrices.
-    Product(Product),
+    /// Products of matrices, with elementwise steps after them.
+    Product(ProductCode),
+    /// A reduction, with elementwise steps before and after it.
+    Reduce(Reduction),
+    /// Normalized rows, with elementwise steps before and after.
+    Rows(Rows),
     /// Elementwise steps.
     Chain(Chain),
 }
 
 impl Native {
-    /// `None` if it has to be WGSL.
-    pub(super) fn of(program: &Program) -> Option<Self> {
+    pub(super) fn of(program: &Program) -> Self {
         let code = match &program.head {
             Head::None => Code::Chain(Chain::new(program)),
-            Head::Product(of) => Code::Product(*of),
-            Head::Reduce(..) | Head::Rows { .. } => return None,
+            Head::Product(of) => Code::Product(ProductCode::new(program, *of)),
+            Head::Reduce(reduce, body) => Code::Reduce(Reduction::new(program, reduce, body)),
+            Head::Rows { f, row, scalar, body } => Code::Rows(Rows::new(program, *f, *row, *scalar, body)),
         };
         let (inputs, outputs) = (program.inputs.len(), program.outputs.len());
         let slots = (0..inputs + outputs).map(|binding| SlotBinding { binding, writes: binding >= inputs }).collect();
-        Some(Self { code, slots })
+        Self { code, slots }
     }
 
     /// Inputs, then outputs.
@@ -65,7 +73,9 @@ impl Native {
     /// Multiplications, or elements times steps.
     fn work(&self) -> u64 {
         match &self.code {
-            Code::Product(of) => [of.m, of.k, of.n, of.batch].into_iter().map(u64::from).product(),
+            Code::Product(product) => product.work(),
+            Code::Reduce(reduction) => reduction.work(),
+            Code::Rows(rows) => rows.work(),
             Code::Chain(chain) => chain.work(),
         }
     }
@@ -74,8 +84,8 @@ impl Native {
     #[inline]
     pub(super) fn panels(&self) -> Option<(usize, PanelKey)> {
         match &self.code {
-            Code::Product(of) => PanelKey::of(of).map(|key| (of.sides[1], key)),
-            Code::Chain(_) => None,
+            Code::Product(product) => product.panels(),
+            Code::Reduce(_) | Code::Rows(_) | Code::Chain(_) => None,
         }
     }
 
@@ -90,7 +100,9 @@ impl Native {
         stop: Stop<'_>,
     ) -> Result<(), Halted> {
         match &self.code {
-            Code::Product(of) => multiply(of, bound, packed, threads, stop),
+            Code::Product(product) => product.run(bound, packed, scalars, threads, stop),
+            Code::Reduce(reduction) => reduction.run(bound, scalars, threads, stop),
+            Code::Rows(rows) => rows.run(bound, scalars, threads, stop),
             Code::Chain(chain) => chain.run(bound, scalars, threads, stop),
         }
     }

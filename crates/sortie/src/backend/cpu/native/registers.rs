@@ -1,19 +1,22 @@
-//! Assigns a register or output to the result of each step of a chain.
+//! Assigns a register or output to the result of each step of a body or tail.
 
 use smallvec::SmallVec;
 use sortie_plan::{
     ElementType,
-    fuse::{Expr, Program},
+    fuse::{Body, Expr, Program},
 };
 
 use super::{
-    chain::{Chain, ChainOp, Number, Operand},
     loads::Input,
+    steps::{ChainOp, Number, Operand, Steps},
 };
 
 /// The assignment, while it is computed.
 pub(super) struct RegisterAssignment<'p> {
     program: &'p Program,
+    body: &'p Body,
+    /// The steps that are stored in an output, one for each.
+    stores: &'p [usize],
     tasks: Vec<ChainOp>,
     numbers: Vec<Number>,
     /// The operand of each step so far.
@@ -30,8 +33,21 @@ pub(super) struct RegisterAssignment<'p> {
 const OUTPUTS: usize = usize::MAX / 2;
 
 impl<'p> RegisterAssignment<'p> {
-    pub(super) fn new(program: &'p Program) -> Self {
-        let steps = &program.tail.steps;
+    /// The tail of a program, which stores the outputs.
+    pub(super) fn of_tail(program: &'p Program) -> Steps {
+        Self::new(program, &program.tail, &program.tail.stores).steps(None)
+    }
+
+    /// The body of a program's head, which has one result.
+    pub(super) fn of_body(program: &'p Program, body: &'p Body) -> Steps {
+        let mut assignment = Self::new(program, body, &[]);
+        let result = body.stores[0];
+        assignment.last[result] = usize::MAX;
+        assignment.steps(Some(result))
+    }
+
+    fn new(program: &'p Program, body: &'p Body, stores: &'p [usize]) -> Self {
+        let steps = &body.steps;
         let mut last: Vec<usize> = (0..steps.len()).collect();
         for (number, step) in steps.iter().enumerate() {
             match step {
@@ -44,6 +60,8 @@ impl<'p> RegisterAssignment<'p> {
         }
         Self {
             program,
+            body,
+            stores,
             tasks: Vec::new(),
             numbers: Vec::new(),
             known: Vec::new(),
@@ -54,10 +72,13 @@ impl<'p> RegisterAssignment<'p> {
         }
     }
 
-    pub(super) fn chain(mut self) -> Chain {
-        let program = self.program;
-        for (number, step) in program.tail.steps.iter().enumerate() {
+    fn steps(mut self, result: Option<usize>) -> Steps {
+        let mut head = None;
+        for (number, step) in self.body.steps.iter().enumerate() {
             self.step(number, step);
+            if matches!(step, Expr::Head(_)) {
+                head = Some(self.known[number].place);
+            }
             let over = |of: &usize| self.last[*of] == number && self.known[*of].place < OUTPUTS;
             let mut freed: SmallVec<[usize; 4]> = (0..=number).filter(over).map(|of| self.known[of].place).collect();
             freed.sort_unstable();
@@ -83,15 +104,9 @@ impl<'p> RegisterAssignment<'p> {
                 }
             }
         }
-        Chain {
-            tasks,
-            registers,
-            numbers: self.numbers,
-            loads: self.loads,
-            inputs: program.inputs.len(),
-            outputs: program.outputs.iter().map(|output| output.element).collect(),
-            len: program.len() as usize,
-        }
+        head.iter_mut().for_each(settle);
+        let result = result.map(|result| self.known[result]);
+        Steps { tasks, registers, numbers: self.numbers, loads: self.loads, head, result }
     }
 
     fn register(&mut self) -> usize {
@@ -110,7 +125,8 @@ impl<'p> RegisterAssignment<'p> {
 
     fn step(&mut self, number: usize, step: &Expr) {
         let program = self.program;
-        let stored = || (0..program.outputs.len()).filter(|output| program.tail.stores[*output] == number);
+        let stores = self.stores;
+        let stored = || (0..stores.len()).filter(|output| stores[*output] == number);
         let whole = |output: &usize| program.outputs[*output].element != ElementType::F16;
         let direct = stored().find(whole);
         let to = match (step, direct) {
@@ -138,12 +154,13 @@ impl<'p> RegisterAssignment<'p> {
             }
             Expr::Number { scalar, .. } => self.numbers.push(Number { scalar: *scalar, register: to }),
             Expr::Apply { f, args, element } => {
-                let of = args.first().map_or(*element, |arg| program.element(&program.tail, *arg));
+                let of = args.first().map_or(*element, |arg| program.element(self.body, *arg));
                 let mut operands = [known; 3];
                 operands.iter_mut().zip(args).for_each(|(operand, arg)| *operand = self.known[*arg]);
                 self.tasks.push(ChainOp::Apply { f: *f, of, result: *element, args: operands, to });
             }
-            Expr::Head(_) => unreachable!("a chain has no head"),
+            // Where it is before the steps run.
+            Expr::Head(_) => {}
         }
         self.known.push(known);
         for output in stored().filter(|output| Some(*output) != direct) {
