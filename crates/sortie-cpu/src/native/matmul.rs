@@ -171,7 +171,8 @@ impl Products<'_> {
         let matrix = self.right.matrix;
         words.resize(panels::packed_words(self.k, self.n, matrix.element).max(words.len()), 0);
         pack(&matrix, self.k, self.n, &mut words, threads);
-        let outcome = run(&Products { packed: Some(&words), left: self.left.clone(), right: self.right.clone(), ..*self });
+        let outcome =
+            run(&Products { packed: Some(&words), left: self.left.clone(), right: self.right.clone(), ..*self });
         SCRATCH.with_borrow_mut(|scratch| scratch[0] = words);
         outcome
     }
@@ -278,8 +279,12 @@ impl Task for BlockTask<'_> {
             let mut sums = Sums { data: &mut to[column - block.columns.start..], stride, width };
             let vectors_of_panel = width.div_ceil(V::LANES);
             match element {
-                MatrixElement::F32 => gemm::multiply::<V, F32>(vectors, rows, count, right, vectors_of_panel, &mut sums),
-                MatrixElement::F16 => gemm::multiply::<V, F16>(vectors, rows, count, right, vectors_of_panel, &mut sums),
+                MatrixElement::F32 => {
+                    gemm::multiply::<V, F32>(vectors, rows, count, right, vectors_of_panel, &mut sums)
+                }
+                MatrixElement::F16 => {
+                    gemm::multiply::<V, F16>(vectors, rows, count, right, vectors_of_panel, &mut sums)
+                }
             }
         }
     }

@@ -106,13 +106,7 @@ fn pack_elements<T: Pod>(data: &[T], from: &Matrix<'_>, k: usize, range: Range<u
 }
 
 /// Stores `N` columns.
-fn columns_of<T: Pod, const N: usize>(
-    data: &[T],
-    [row, column]: [usize; 2],
-    to: &mut [T],
-    padded: usize,
-    k: usize,
-) {
+fn columns_of<T: Pod, const N: usize>(data: &[T], [row, column]: [usize; 2], to: &mut [T], padded: usize, k: usize) {
     let len = if k == 0 { 0 } else { (k - 1) * row + 1 };
     let from: [&[T]; N] = std::array::from_fn(|at| &data[at * column..][..len]);
     for (step, to) in to.chunks_mut(padded).take(k).enumerate() {

@@ -91,7 +91,7 @@ impl<'a> Graph<'a> {
             }
         }
         match op.kind {
-            // Native code widens halves where it reads them.
+            // Native products widen halves where they read them.
             TensorKind::Map(Function::Cast) if self.widens(op) => {
                 self.views[node] = Some(self.view(op));
                 self.settle_view(node);
@@ -109,10 +109,15 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Whether a cast only widens halves.
+    /// Whether a cast only widens halves for products.
     fn widens(&self, op: &TensorOp) -> bool {
         let from = op.inputs().first().map(|input| input.element);
-        self.caps.native_programs && from == Some(ElementType::F16) && op.output.element == ElementType::F32
+        let product =
+            |reader: &u32| matches!(super::tensor_of(self.recording, *reader).kind, TensorKind::Matmul { .. });
+        self.caps.native_programs
+            && from == Some(ElementType::F16)
+            && op.output.element == ElementType::F32
+            && self.uses.readers[op.output.slot.0 as usize].iter().all(product)
     }
 
     /// Gives a view its own memory, if something else than the nodes of this segment reads it.

@@ -113,8 +113,7 @@ impl Executor for CpuBackend {
             RunSource::Batch(resources, _) => {
                 self.place(planned, resources)?;
                 let returns = (resources.read_bytes > 0).then(Arc::<CpuReadback>::default);
-                let batch =
-                    CpuBatch::new(planned, CpuSource::take(resources), self, returns, log);
+                let batch = CpuBatch::new(planned, CpuSource::take(resources), self, returns, log);
                 Ok(self.work(batch, cuts, &resources.blocks, submit_part))
             }
             RunSource::Replay(frozen, run_args) => {

@@ -61,7 +61,13 @@ impl Runner<'_> {
         let program = match compiled {
             CpuKernel::Program(program) => program,
             CpuKernel::Native(native) => {
-                let outcome = native.run(&mut bound, panels.as_ref().map(|panels| &panels[..]), immediates, &threads.threads, stop);
+                let outcome = native.run(
+                    &mut bound,
+                    panels.as_ref().map(|panels| &panels[..]),
+                    immediates,
+                    &threads.threads,
+                    stop,
+                );
                 return outcome.map_err(|halt| halted(halt, "of a tensor operation", threads));
             }
         };

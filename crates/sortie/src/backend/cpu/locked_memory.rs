@@ -12,11 +12,7 @@ use smallvec::SmallVec;
 use sortie_cpu::{BoundMemory, Threads};
 use sortie_plan::{Access, MemoryId};
 
-use super::{
-    HostMemory, host_memory,
-    native::PanelKey,
-    panels::PanelStore,
-};
+use super::{HostMemory, host_memory, native::PanelKey, panels::PanelStore};
 use crate::{
     error::Result,
     memory::{Block, index},
@@ -134,7 +130,11 @@ impl<'a> LockedMemory<'a> {
     pub(super) fn lend(&mut self, loans: &mut [BindingRange]) -> SmallVec<[BoundMemory<'_>; 8]> {
         for range in &*loans {
             let locked = &mut self.locked[range.place.block];
-            if range.writes { locked.lock_to_write() } else { locked.lock() };
+            if range.writes {
+                locked.lock_to_write()
+            } else {
+                locked.lock()
+            };
         }
         // Sorted by block, then start: each range is split off the memory after the previous one.
         loans.sort_unstable_by_key(|range| (range.place.block, range.place.start));
