@@ -40,7 +40,7 @@ fn products_agree_with_the_sum_in_f64() {
                 let mut c = vec![f32::NAN; m * n];
                 let left = side(&a, if transpose_a { [1, m] } else { [k, 1] });
                 let right = side(&b, if transpose_b { [1, k] } else { [n, 1] });
-                let products = Products { m, k, n, batch: 1, left, right, packed: None };
+                let products = Products { m, k, n, batch: 1, left, right, packed: None, packed_stride: 0 };
                 products.multiply(&mut c, &threads).expect("lengths fit");
                 for row in 0..m {
                     for column in 0..n {

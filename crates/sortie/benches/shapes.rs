@@ -66,9 +66,7 @@ fn by_gemm<'a>([m, k, n]: [usize; 3]) -> Work<'a> {
             let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
             // SAFETY: pointers to m × k, k × n and m × n elements, row after row, which this closure owns.
             unsafe {
-                gemm::gemm(
-                    m, n, k, c, 1, columns, false, a, 1, rows, b, 1, columns, 0.0, 1.0, false, false, false, by,
-                );
+                gemm::gemm(m, n, k, c, 1, columns, false, a, 1, rows, b, 1, columns, 0.0, 1.0, false, false, false, by);
             }
             Ok(())
         })

@@ -21,8 +21,9 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     #[inline(always)]
-    fn row(self, at: usize, len: usize) -> &'a [f32] {
-        &self.data[at * self.stride..][..len]
+    pub(super) fn row(self, at: usize, len: usize) -> &'a [f32] {
+        // Rows without elements may be past the end.
+        if len == 0 { &[] } else { &self.data[at * self.stride..][..len] }
     }
 }
 

@@ -71,8 +71,10 @@ pub struct Products<'a> {
     pub left: Side<'a>,
     /// The right side.
     pub right: Side<'a>,
-    /// The right side in panels, if it is one matrix that was [packed](pack) before.
+    /// The right side in panels, if it was [packed](pack) before.
     pub packed: Option<&'a [u32]>,
+    /// Words from the panels of one matrix to those of the next; 0 if all products have the same right side.
+    pub packed_stride: usize,
 }
 
 /// A part of a product.
@@ -162,17 +164,23 @@ impl Products<'_> {
 
     /// Runs with the right side in panels, if several blocks use each of its elements.
     pub fn packed<R>(&self, blocks: usize, threads: &Threads, run: impl FnOnce(&Products<'_>) -> R) -> R {
+        let Self { m, k, n, batch, .. } = *self;
         let one = self.right.batch.iter().all(|(length, stride)| *length == 1 || *stride == 0);
-        let several = if one { self.m >= MIN_DIVIDED_ROWS && blocks > 1 || self.batch > 1 } else { false };
-        if self.packed.is_some() || !several || self.n == 1 {
+        let matrices = if one { 1 } else { batch };
+        // Columns are divided if there are few rows: then each block packs its own.
+        let several = blocks > matrices && (m >= MIN_DIVIDED_ROWS || one && batch > 1);
+        if self.packed.is_some() || !several || n == 1 {
             return run(self);
         }
+        let each = panels::packed_words(k, n, self.right.matrix.element);
         let mut words = SCRATCH.with_borrow_mut(|scratch| std::mem::take(&mut scratch[0]));
-        let matrix = self.right.matrix;
-        words.resize(panels::packed_words(self.k, self.n, matrix.element).max(words.len()), 0);
-        pack(&matrix, self.k, self.n, &mut words, threads);
-        let outcome =
-            run(&Products { packed: Some(&words), left: self.left.clone(), right: self.right.clone(), ..*self });
+        words.resize((matrices * each).max(words.len()), 0);
+        for (number, words) in words.chunks_mut(each.max(1)).enumerate().take(matrices) {
+            pack(&self.right.at(number), k, n, words, threads);
+        }
+        let (packed, packed_stride) = (Some(&words[..]), if one { 0 } else { each });
+        let (left, right) = (self.left.clone(), self.right.clone());
+        let outcome = run(&Products { packed, packed_stride, left, right, ..*self });
         SCRATCH.with_borrow_mut(|scratch| scratch[0] = words);
         outcome
     }
@@ -244,7 +252,7 @@ impl Vectorize for Dots<'_> {
     #[inline(always)]
     fn work(self) {
         for (at, to) in self.to.iter_mut().enumerate() {
-            *to = dot(&self.rows.data[at * self.rows.stride..][..self.column.len()], self.column);
+            *to = dot(self.rows.row(at, self.column.len()), self.column);
         }
     }
 }
@@ -260,7 +268,7 @@ struct BlockTask<'a> {
 impl Task for BlockTask<'_> {
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
-        let Self { products: Products { k, n, right, packed, .. }, block, rows, panel, to } = self;
+        let Self { products: Products { k, n, right, packed, packed_stride, .. }, block, rows, panel, to } = self;
         let (k, n, count) = (*k, *n, block.rows.len());
         let element = right.matrix.element;
         let matrix = right.at(block.number);
@@ -269,7 +277,7 @@ impl Task for BlockTask<'_> {
             let width = panels::columns().min(block.columns.end - column);
             let range = panels::panel(k, n, column, element);
             let right = match packed {
-                Some(packed) => &packed[range],
+                Some(packed) => &packed[block.number * packed_stride..][range],
                 None => {
                     panel.resize(range.len().max(panel.len()), 0);
                     panels::pack(&matrix, k, column..column + width, panel);
@@ -322,7 +330,8 @@ pub fn matmul([m, k, n]: [usize; 3], a: &[f32], b: &[f32], c: &mut [f32], thread
         matrix: Matrix { words: cast_slice(data), element: MatrixElement::F32, offset: 0, strides },
         batch: SmallVec::new(),
     };
-    Products { m, k, n, batch: 1, left: side(a, [k, 1]), right: side(b, [n, 1]), packed: None }.multiply(c, threads)
+    Products { m, k, n, batch: 1, left: side(a, [k, 1]), right: side(b, [n, 1]), packed: None, packed_stride: 0 }
+        .multiply(c, threads)
 }
 
 impl Products<'_> {

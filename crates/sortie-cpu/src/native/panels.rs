@@ -75,6 +75,9 @@ pub(super) fn pack(from: &Matrix<'_>, k: usize, range: Range<usize>, to: &mut [u
 }
 
 fn pack_elements<T: Pod>(data: &[T], from: &Matrix<'_>, k: usize, range: Range<usize>, mut to: &mut [T]) {
+    if k == 0 {
+        return;
+    }
     let lanes = Build::new().lanes();
     let [row, column] = from.strides;
     for first in range.clone().step_by(columns()) {
@@ -107,7 +110,7 @@ fn pack_elements<T: Pod>(data: &[T], from: &Matrix<'_>, k: usize, range: Range<u
 
 /// Stores `N` columns.
 fn columns_of<T: Pod, const N: usize>(data: &[T], [row, column]: [usize; 2], to: &mut [T], padded: usize, k: usize) {
-    let len = if k == 0 { 0 } else { (k - 1) * row + 1 };
+    let len = (k - 1) * row + 1;
     let from: [&[T]; N] = std::array::from_fn(|at| &data[at * column..][..len]);
     for (step, to) in to.chunks_mut(padded).take(k).enumerate() {
         for at in 0..N {

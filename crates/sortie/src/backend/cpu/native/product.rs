@@ -91,7 +91,7 @@ impl ProductCode {
         let Product { sides, layouts, .. } = &self.of;
         let [m, k, n, batch] = [self.of.m, self.of.k, self.of.n, self.of.batch].map(|length| length as usize);
         let [left, right] = [0, 1].map(|at| side(inputs[sides[at]], self.elements[at], &layouts[at]));
-        let products = Products { m, k, n, batch, left, right, packed }.joined();
+        let products = Products { m, k, n, batch, left, right, packed, packed_stride: 0 }.joined();
         let blocks = products.blocks(threads.count());
         let mut tasks: Vec<BlockTask<'_>> =
             blocks.iter().map(|block| BlockTask { block, outputs: SmallVec::new() }).collect();
