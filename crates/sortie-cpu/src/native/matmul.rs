@@ -32,6 +32,8 @@ const MIN_DIVIDED_ROWS: usize = 64;
 const BLOCK: usize = 1 << 16;
 /// Most rows of a block, and what the rows of a block are a multiple of.
 const ROWS: Range<usize> = 8..256;
+/// Words of a packed right side whose memory is kept for the next one: 16 MiB.
+const MOST_KEPT: usize = 1 << 22;
 /// Blocks for each thread, so that one that starts late delays no other.
 const BLOCKS_PER_THREAD: usize = 4;
 
@@ -181,7 +183,9 @@ impl Products<'_> {
         let (packed, packed_stride) = (Some(&words[..]), if one { 0 } else { each });
         let (left, right) = (self.left.clone(), self.right.clone());
         let outcome = run(&Products { packed, packed_stride, left, right, ..*self });
-        SCRATCH.with_borrow_mut(|scratch| scratch[0] = words);
+        if words.len() <= MOST_KEPT {
+            SCRATCH.with_borrow_mut(|scratch| scratch[0] = words);
+        }
         outcome
     }
 
