@@ -4,6 +4,7 @@
 //! with it. So its bits depend neither on the number of rows nor on how the work is divided.
 
 #![expect(clippy::inline_always, reason = "the code must land in the caller's target-feature context")]
+#![expect(clippy::needless_range_loop, reason = "closures of iterators do not always land there")]
 
 use pulp::bytemuck::cast_slice;
 

@@ -302,7 +302,7 @@ impl Task for BlockTask<'_> {
     }
 }
 
-/// Stores a matrix of `k` rows and `n` columns as panels of [`packed_words`](panels::packed_words) words.
+/// Stores a matrix of `k` rows and `n` columns as panels of `packed_words` words.
 pub fn pack(matrix: &Matrix<'_>, k: usize, n: usize, to: &mut [u32], threads: &Threads) {
     const MIN_SHARED: usize = 1 << 16;
     let mut parts = Vec::new();

@@ -113,8 +113,8 @@ fn columns_of<T: Pod, const N: usize>(data: &[T], [row, column]: [usize; 2], to:
     let len = (k - 1) * row + 1;
     let from: [&[T]; N] = std::array::from_fn(|at| &data[at * column..][..len]);
     for (step, to) in to.chunks_mut(padded).take(k).enumerate() {
-        for at in 0..N {
-            to[at] = from[at][step * row];
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = from[step * row];
         }
     }
 }

@@ -168,8 +168,8 @@ impl Vectors for Portable {
 
     #[inline(always)]
     fn fused(self, a: Self::Floats, b: Self::Floats, mut c: Self::Floats) -> Self::Floats {
-        for at in 0..8 {
-            c[at] = if FUSED { a[at].mul_add(b[at], c[at]) } else { a[at] * b[at] + c[at] };
+        for ((c, a), b) in c.iter_mut().zip(a).zip(b) {
+            *c = if FUSED { a.mul_add(b, *c) } else { a * b + *c };
         }
         c
     }
