@@ -1,8 +1,8 @@
 //! WGSL compute kernels on the CPU: naga's IR, executed in lockstep over all lanes of a workgroup.
 //!
 //! The built-in CPU device of `sortie` runs kernels with this crate. It knows nothing about devices, batches or files:
-//! a validated naga module goes in, and a [`Program`] comes out, which runs on memory given as 32-bit words. The only
-//! `unsafe` is one call of `gemm`. [`native`] has built-in operations as plain Rust.
+//! a validated naga module goes in, and a [`Program`] comes out, which runs on memory given as 32-bit words. Nothing
+//! here is `unsafe`. [`native`] has built-in operations as plain Rust.
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;
@@ -40,9 +40,9 @@
 //! | `run` | a dispatch: rectangles of lanes, on one thread or several; race checks ([`Program::check`]) |
 //! | `opcode`, `wide_opcode`, `math` | what each instruction computes; built-in functions |
 //! | `simd`, `instruction_set` | AVX2 and AVX-512 where the machine has them |
-//! | [`native`], `matmul_algorithm` | tensor operations in plain Rust, matrix products by `gemm` or `matrixmultiply` |
+//! | [`native`] | tensor operations in plain Rust; matrix products |
 //! | `bound_memory`, `threads`, `stop`, `unsupported` | memory, threads and cancellation of a run; what is refused |
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod bound_memory;
 mod code;
@@ -52,7 +52,6 @@ mod instruction_set;
 mod lanes;
 mod lower;
 mod math;
-mod matmul_algorithm;
 pub mod native;
 mod opcode;
 mod program;
@@ -71,7 +70,6 @@ pub use self::{
     bound_memory::BoundMemory,
     compiled::{LoweringOptions, ProgramBinding},
     instruction_set::{InstructionSet, UnknownInstructionSet},
-    matmul_algorithm::MatmulAlgorithm,
     program::Program,
     run::{Checks, DispatchArgs, RaceReport},
     stop::{Halted, Stop},

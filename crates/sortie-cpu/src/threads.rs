@@ -1,22 +1,16 @@
 //! Threads that share large dispatches.
 
 use std::{
+    convert::Infallible,
     io,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    sync::{Mutex, OnceLock},
 };
 
-use crate::matmul_algorithm::MatmulAlgorithm;
-
-/// A thread pool. The calling thread takes part in a dispatch and wakes all but one of the pool's threads; a matrix
-/// product may use all of them.
+/// A thread pool. The calling thread takes part in a dispatch and wakes all but one of the pool's threads.
 #[derive(Debug)]
 pub struct Threads {
     count: usize,
     pool: Option<rayon::ThreadPool>,
-    /// The algorithm for large matrix products, as an index into [`MatmulAlgorithm::ALL`].
-    library: AtomicUsize,
-    /// Matrix products computed so far.
-    products: AtomicU64,
 }
 
 impl Threads {
@@ -36,7 +30,7 @@ impl Threads {
                     .map_err(io::Error::other)?,
             ),
         };
-        Ok(Self { count, pool, library: AtomicUsize::new(MatmulAlgorithm::Gemm as usize), products: AtomicU64::new(0) })
+        Ok(Self { count, pool })
     }
 
     /// Number of threads.
@@ -45,26 +39,42 @@ impl Threads {
         self.count
     }
 
-    /// The algorithm for large matrix products: `gemm`, unless [`set_matmul_algorithm`](Self::set_matmul_algorithm) was
-    /// called.
-    #[must_use]
-    pub fn matmul_algorithm(&self) -> MatmulAlgorithm {
-        MatmulAlgorithm::ALL[self.library.load(Ordering::Relaxed)]
+    /// Runs `work` on each task: on all threads if `shared`, else in order on the calling thread.
+    pub fn each<T: Send>(&self, shared: bool, tasks: Vec<T>, work: impl Fn(T) + Sync) {
+        let Ok(()) = self.try_each(shared, tasks, |task| {
+            work(task);
+            Ok::<(), Infallible>(())
+        });
     }
 
-    /// Sets the algorithm for large matrix products, from the next product on.
-    pub fn set_matmul_algorithm(&self, library: MatmulAlgorithm) {
-        self.library.store(library as usize, Ordering::Relaxed);
-    }
-
-    /// Matrix products computed on these threads so far.
-    #[must_use]
-    pub fn products(&self) -> u64 {
-        self.products.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn count_product(&self) {
-        self.products.fetch_add(1, Ordering::Relaxed);
+    /// As [`each`](Self::each), until `work` fails.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn try_each<T: Send, E: Send + Sync>(
+        &self,
+        shared: bool,
+        tasks: Vec<T>,
+        work: impl Fn(T) -> Result<(), E> + Sync,
+    ) -> Result<(), E> {
+        let Some(pool) = self.pool.as_ref().filter(|_| shared && tasks.len() > 1) else {
+            return tasks.into_iter().try_for_each(work);
+        };
+        let count = self.count.min(tasks.len());
+        let tasks = Mutex::new(tasks.into_iter());
+        let next = || tasks.lock().ok().and_then(|mut tasks| tasks.next());
+        let failed = OnceLock::new();
+        // Each thread takes the next task when it is ready, so a thread that wakes up late delays no other.
+        Self::share(pool, count, || {
+            while failed.get().is_none()
+                && let Some(task) = next()
+            {
+                if let Err(error) = work(task) {
+                    failed.get_or_init(|| error);
+                }
+            }
+        });
+        failed.into_inner().map_or(Ok(()), Err)
     }
 
     /// Runs `work` on `count` threads at once: the calling thread and others of the pool.

@@ -1,14 +1,20 @@
 //! Native operations against plain loops and `f64`.
 
 use sortie_cpu::{
-    MatmulAlgorithm, Threads,
-    native::{self, Matmul, Mismatch},
+    Threads,
+    native::{self, Matrix, MatrixElement, Mismatch, Products, Side},
 };
 
 fn data(len: usize, seed: u32) -> Vec<f32> {
     (0..len as u32)
         .map(|i| (i.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 8) as f32 / 4_194_304.0 - 2.0)
         .collect()
+}
+
+fn side(data: &[f32], strides: [usize; 2]) -> Side<'_> {
+    let words = zerocopy::IntoBytes::as_bytes(data);
+    let words = zerocopy::FromBytes::ref_from_bytes(words).expect("whole words");
+    Side { matrix: Matrix { words, element: MatrixElement::F32, offset: 0, strides }, batch: Default::default() }
 }
 
 #[test]
@@ -32,8 +38,10 @@ fn products_agree_with_the_sum_in_f64() {
             for (transpose_a, transpose_b) in [(false, false), (true, false), (false, true), (true, true)] {
                 let (a, b) = (data(m * k, 1), data(k * n, 2));
                 let mut c = vec![f32::NAN; m * n];
-                let shape = Matmul { m, k, n, transpose_a, transpose_b };
-                native::matmul(shape, &a, &b, &mut c, &threads).expect("lengths fit");
+                let left = side(&a, if transpose_a { [1, m] } else { [k, 1] });
+                let right = side(&b, if transpose_b { [1, k] } else { [n, 1] });
+                let products = Products { m, k, n, batch: 1, left, right, packed: None, packed_stride: 0 };
+                products.multiply(&mut c, &threads).expect("lengths fit");
                 for row in 0..m {
                     for column in 0..n {
                         let left = |i: usize| f64::from(if transpose_a { a[i * m + row] } else { a[row * k + i] });
@@ -52,41 +60,34 @@ fn products_agree_with_the_sum_in_f64() {
     }
 }
 
-/// The first large product was preceded by 21 others, to find the faster library.
+/// A row's bits are those of the row alone, for every number of rows around it and threads.
 #[test]
-fn the_first_large_product_is_one_product() {
-    const SIDE: usize = 512;
-    let threads = Threads::new(Some(2)).expect("threads");
-    let (a, b) = (data(SIDE * SIDE, 1), data(SIDE * SIDE, 2));
-    let mut c = vec![0.0; SIDE * SIDE];
-    native::matmul(Matmul::new(SIDE, SIDE, SIDE), &a, &b, &mut c, &threads).expect("lengths fit");
-    assert_eq!(threads.products(), 1);
-}
-
-#[test]
-fn every_library_multiplies_when_it_is_set_and_measuring_sets_none() {
-    const SIDE: usize = 160;
-    let threads = Threads::new(Some(2)).expect("threads");
-    assert_eq!(threads.matmul_algorithm(), MatmulAlgorithm::Gemm);
-    let times = native::time_matmul_algorithms(&threads);
-    assert_eq!((threads.matmul_algorithm(), threads.products()), (MatmulAlgorithm::Gemm, 21), "7 rounds of 3");
-    assert_eq!(times.map(|(library, _)| library), MatmulAlgorithm::ALL);
-    // Small integers: sums are exact, so every order of additions gives the same bits.
-    let [a, b] = [3, 5].map(|step| (0..SIDE * SIDE).map(|at| (at * step % 7) as f32 - 3.0).collect::<Vec<_>>());
-    let products = MatmulAlgorithm::ALL.map(|library| {
-        threads.set_matmul_algorithm(library);
-        assert_eq!((threads.matmul_algorithm(), MatmulAlgorithm::named(library.name())), (library, Some(library)));
-        let mut c = vec![f32::NAN; SIDE * SIDE];
-        native::matmul(Matmul::new(SIDE, SIDE, SIDE), &a, &b, &mut c, &threads).expect("lengths fit");
-        c
-    });
-    assert!(products.iter().all(|product| *product == products[0]));
-    assert_eq!((threads.products(), MatmulAlgorithm::named("abacus")), (24, None));
+fn a_row_has_the_same_bits_in_every_product() {
+    const MOST: usize = 300;
+    for (k, n) in [(1, 1), (7, 1), (32, 128), (128, 32), (65, 50), (384, 97), (0, 5)] {
+        let (a, b) = (data(MOST * k, 1), data(k * n, 2));
+        let alone = |row: usize| {
+            let threads = Threads::new(Some(1)).expect("threads");
+            let mut c = vec![f32::NAN; n];
+            native::matmul([1, k, n], &a[row * k..][..k], &b, &mut c, &threads).expect("lengths fit");
+            c
+        };
+        let expected: Vec<f32> = (0..MOST).flat_map(alone).collect();
+        for threads in [1, 2, 3] {
+            let threads = Threads::new(Some(threads)).expect("threads");
+            for (first, m) in [(0, 2), (3, 3), (5, 8), (1, 17), (9, 63), (30, 64), (0, 128), (11, 200), (0, MOST)] {
+                let mut c = vec![f32::NAN; m * n];
+                native::matmul([m, k, n], &a[first * k..][..m * k], &b, &mut c, &threads).expect("lengths fit");
+                let same = c.iter().zip(&expected[first * n..]).all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "[{m}, {k}]·[{k}, {n}]");
+            }
+        }
+    }
 }
 
 #[test]
 fn lengths_that_do_not_fit_are_told() {
     let threads = Threads::new(Some(1)).expect("threads");
-    let refused = native::matmul(Matmul::new(2, 2, 2), &[0.0; 4], &[0.0; 3], &mut [0.0; 4], &threads);
+    let refused = native::matmul([2, 2, 2], &[0.0; 4], &[0.0; 3], &mut [0.0; 4], &threads);
     assert_eq!(refused, Err(Mismatch { wanted: 4, found: 3 }));
 }

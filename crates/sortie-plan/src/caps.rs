@@ -11,8 +11,7 @@ pub struct Caps {
     pub reuse: bool,
     /// Tensor operations may be fused into shared kernels.
     pub fuse: bool,
-    /// The backend runs programs natively (the built-in CPU): matrix products are library calls, so nothing is fused
-    /// into them.
+    /// The backend runs programs natively (the built-in CPU): it reads the sides of products through any strides.
     pub native_programs: bool,
     /// The driver runs kernels in software.
     pub software: bool,

@@ -21,8 +21,7 @@ const SIDE: u32 = 512;
 
 /// The kernel of a product of two square matrices, as software drivers have it.
 fn source() -> KernelSource {
-    let product =
-        Product { m: SIDE, k: SIDE, n: SIDE, batch: 1, sides: [0, 1], transposed: [false; 2], shared: [false; 2] };
+    let product = Product::new(SIDE, SIDE, SIDE);
     let port = ProgramBuffer { element: ElementType::F32, len: SIDE * SIDE };
     let program = Program {
         head: Head::Product(product),

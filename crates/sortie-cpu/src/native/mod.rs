@@ -8,18 +8,19 @@ mod gemm;
 mod lanes;
 mod matmul;
 mod norm;
+mod panels;
 mod reduce;
-mod timing;
 mod vector;
+mod vectors;
 
 use std::fmt;
 
 pub use self::{
     function::{apply, narrow, widen},
-    matmul::{Matmul, matmul},
+    matmul::{Block, Products, RowsOf, Side, divide, matmul, pack},
     norm::normalize,
+    panels::{Matrix, MatrixElement, packed_words},
     reduce::{NOWHERE, Partial, Reducer},
-    timing::time_matmul_algorithms,
 };
 
 /// A slice has the wrong length.

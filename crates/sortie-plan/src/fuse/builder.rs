@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{
     graph::Graph,
-    program::{Body, Expr, Head, Indexing, Product, ProgramBuffer, Reduce},
+    program::{Body, Expr, Head, Indexing, Product, ProgramBuffer, Reduce, SideLayout},
+    views::ProductSide,
 };
 use crate::{Norm, Shape, SlotId, TensorKind, TensorOp, TensorRef};
 
@@ -156,12 +157,15 @@ impl Builder<'_, '_> {
         let batch = op.output.shape.dims()[..rank - 2].iter().product();
         let left = op.inputs[0].shape.dims();
         let k = left[left.len() - if given[0] { 2 } else { 1 }];
-        let mut of = Product { m, k, n, batch, sides: [0; 2], transposed: given, shared: [false; 2] };
+        let mut of = Product { batch, transposed: given, shared: [false; 2], ..Product::new(m, k, n) };
         for (side, input) in op.inputs().iter().enumerate() {
-            let (memory, swapped) = self.graph.multiplied(op, side).unwrap_or((*input, false));
+            let layout = SideLayout::new(&input.shape, &input.shape.strides(), 0);
+            let own = ProductSide { memory: *input, swapped: false, layout };
+            let ProductSide { memory, swapped, layout } = self.graph.multiplied(op, side).unwrap_or(own);
             of.sides[side] = self.fresh(&memory);
             of.transposed[side] ^= swapped;
             of.shared[side] = input.shape.rank() == 2;
+            of.layouts[side] = if given[side] { layout.transposed() } else { layout };
         }
         of
     }

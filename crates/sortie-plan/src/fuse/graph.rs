@@ -8,7 +8,7 @@ use super::{
     program::{Body, Expr, Head, Indexing, Program, ProgramBuffer},
     views::View,
 };
-use crate::{Caps, ElementType, Recording, Shape, SlotId, TensorKind, TensorOp, TensorRef};
+use crate::{Caps, ElementType, Function, Recording, Shape, SlotId, TensorKind, TensorOp, TensorRef};
 
 /// Maximum operations in one kernel, so that it compiles quickly.
 const MAX_STEPS: usize = 48;
@@ -91,13 +91,14 @@ impl<'a> Graph<'a> {
             }
         }
         match op.kind {
+            // Native products widen halves where they read them.
+            TensorKind::Map(Function::Cast) if self.widens(op) => {
+                self.views[node] = Some(self.view(op));
+                self.settle_view(node);
+            }
             TensorKind::Permute(_) | TensorKind::Slice(_) | TensorKind::Broadcast => {
                 self.views[node] = Some(self.view(op));
-                let slot = op.output.slot.0 as usize;
-                let outside = self.uses.readers[slot].iter().any(|reader| !self.ops.contains(reader));
-                if !self.caps.fuse || self.uses.plain[slot] > 0 || outside {
-                    self.alone(node);
-                }
+                self.settle_view(node);
             }
             TensorKind::Map(_) => self.join(node),
             TensorKind::Concat(_) | TensorKind::Gather | TensorKind::Matmul { .. } => {
@@ -105,6 +106,26 @@ impl<'a> Graph<'a> {
                 self.alone(node);
             }
             TensorKind::Reduce(..) | TensorKind::Rows(_) => self.absorb(node),
+        }
+    }
+
+    /// Whether a cast only widens halves for products.
+    fn widens(&self, op: &TensorOp) -> bool {
+        let from = op.inputs().first().map(|input| input.element);
+        let product =
+            |reader: &u32| matches!(super::tensor_of(self.recording, *reader).kind, TensorKind::Matmul { .. });
+        self.caps.native_programs
+            && from == Some(ElementType::F16)
+            && op.output.element == ElementType::F32
+            && self.uses.readers[op.output.slot.0 as usize].iter().all(product)
+    }
+
+    /// Gives a view its own memory, if something else than the nodes of this segment reads it.
+    fn settle_view(&mut self, node: usize) {
+        let slot = self.op(node).output.slot.0 as usize;
+        let outside = self.uses.readers[slot].iter().any(|reader| !self.ops.contains(reader));
+        if !self.caps.fuse || self.uses.plain[slot] > 0 || outside {
+            self.alone(node);
         }
     }
 
@@ -201,7 +222,6 @@ impl<'a> Graph<'a> {
         let element = self.op(node).output.element;
         match head.map(|head| self.op(head).kind) {
             None => true,
-            Some(TensorKind::Matmul { .. }) => !self.caps.native_programs && element != ElementType::F16,
             // The first output stores the row meanwhile.
             Some(TensorKind::Rows(_)) => element == ElementType::F32,
             Some(_) => element != ElementType::F16,

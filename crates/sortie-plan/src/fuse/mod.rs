@@ -34,7 +34,7 @@ mod wgsl;
 use self::graph::Graph;
 pub use self::{
     kernel::{KernelSource, MAX_FOLDED},
-    program::{Body, Expr, Head, Indexing, Product, Program, ProgramBuffer, Reduce},
+    program::{Body, Expr, Head, Indexing, Product, Program, ProgramBuffer, Reduce, SideLayout},
 };
 use crate::{Access, Caps, Mode, Op, OpKind, Recording, SlotId, Span, TensorIndex, TensorOp, TensorRef};
 

@@ -51,7 +51,7 @@ pub(super) fn product(program: &Program, of: &Product, way: MatmulKernel) -> Ker
     if way == MatmulKernel::Tiles && tiles::suit(of) {
         return tiles::product(program, of);
     }
-    let Product { m, k, n, batch, transposed, shared, sides } = *of;
+    let Product { m, k, n, batch, transposed, shared, sides, .. } = *of;
 
     // A side without elements has one word.
     let fours = |length: u32| length.is_multiple_of(4) && k > 0;

@@ -148,6 +148,39 @@ pub struct Body {
     pub stores: Vec<usize>,
 }
 
+/// Where the matrices of a product's side are in its input, in elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SideLayout {
+    /// The first element.
+    pub offset: u32,
+    /// Length and stride of each axis before the last two, the outermost first. Axes that it does not have are of
+    /// length 1.
+    pub batch: [(u32, u32); RANK - 2],
+    /// From one row to the next, and from one column to the next.
+    pub strides: [u32; 2],
+}
+
+impl SideLayout {
+    /// The layout of a tensor with these strides.
+    #[must_use]
+    pub fn new(shape: &Shape, strides: &[u32; RANK], offset: u32) -> Self {
+        let mut layout = Self { offset, batch: [(1, 0); RANK - 2], strides: [0; 2] };
+        let Some(outer) = shape.rank().checked_sub(2) else { return layout };
+        for (to, axis) in layout.batch.iter_mut().zip(0..outer) {
+            *to = (shape.dims()[axis], strides[axis]);
+        }
+        layout.strides = [strides[outer], strides[outer + 1]];
+        layout
+    }
+
+    /// With rows as columns.
+    #[must_use]
+    pub fn transposed(self) -> Self {
+        let [row, column] = self.strides;
+        Self { strides: [column, row], ..self }
+    }
+}
+
 /// A matrix product for each of `batch` indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Product {
@@ -165,6 +198,19 @@ pub struct Product {
     pub transposed: [bool; 2],
     /// Which sides are the same for all of the batch.
     pub shared: [bool; 2],
+    /// Where the matrices of each side are, as rows and columns of the product. Native code reads any layout; kernels
+    /// read sides that are contiguous, or contiguous and [`transposed`](Self::transposed).
+    pub layouts: [SideLayout; 2],
+}
+
+impl Product {
+    /// One product of matrices that are contiguous in the first two inputs.
+    #[must_use]
+    pub fn new(m: u32, k: u32, n: u32) -> Self {
+        let layout = |columns| SideLayout { offset: 0, batch: [(1, 0); RANK - 2], strides: [columns, 1] };
+        let layouts = [layout(k), layout(n)];
+        Self { m, k, n, batch: 1, sides: [0, 1], transposed: [false; 2], shared: [true; 2], layouts }
+    }
 }
 
 /// A reduction of some dimensions of a shape.

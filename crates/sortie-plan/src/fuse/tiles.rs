@@ -26,7 +26,7 @@ pub(super) fn suit(of: &Product) -> bool {
 }
 
 pub(super) fn product(program: &Program, of: &Product) -> KernelSource {
-    let Product { m, k, n, batch, transposed, shared, sides } = *of;
+    let Product { m, k, n, batch, transposed, shared, sides, .. } = *of;
     let width = if n.is_multiple_of(4) { 4 } else { 1 };
     let mut printer = Printer::new(program, &[&program.tail], width);
     sides.into_iter().for_each(|side| printer.narrow(side));

@@ -1,6 +1,9 @@
 //! Views: values that are read from the memory of others, permuted, sliced, broadcast, or at an unaligned start.
 
-use super::{graph::Graph, program::Indexing};
+use super::{
+    graph::Graph,
+    program::{Indexing, SideLayout},
+};
 use crate::{MatmulKernel, RANK, Shape, TensorKind, TensorOp, TensorRef};
 
 /// A value that is read through strides.
@@ -9,6 +12,16 @@ pub(super) struct View {
     pub(super) base: TensorRef,
     pub(super) offset: u32,
     pub(super) strides: [u32; RANK],
+}
+
+/// A product's side that is a view.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProductSide {
+    /// The memory of the view.
+    pub(super) memory: TensorRef,
+    /// It is contiguous there, but transposed.
+    pub(super) swapped: bool,
+    pub(super) layout: SideLayout,
 }
 
 impl Graph<'_> {
@@ -77,21 +90,25 @@ impl Graph<'_> {
         match (op.kind, self.seen(input)) {
             (TensorKind::Concat(_), _) | (_, None) => *input,
             (TensorKind::Gather, _) if side == 0 => *input,
-            (TensorKind::Matmul { .. }, Some(_)) => self.multiplied(op, side).map_or(*input, |(base, _)| base),
+            (TensorKind::Matmul { .. }, Some(_)) => self.multiplied(op, side).map_or(*input, |side| side.memory),
             (_, Some(view)) => view.base,
         }
     }
 
-    /// The memory of a product's side that is a view, and whether it is transposed; `None` if the view needs its own
-    /// memory.
-    pub(super) fn multiplied(&self, op: &TensorOp, side: usize) -> Option<(TensorRef, bool)> {
+    /// A product's side that is a view and can be read in place; `None` if it needs its own memory. Native code reads
+    /// all views in place.
+    pub(super) fn multiplied(&self, op: &TensorOp, side: usize) -> Option<ProductSide> {
         let TensorKind::Matmul { .. } = op.kind else { return None };
         let input = &op.inputs[side];
         let view = self.seen(input)?;
+        let layout = SideLayout::new(&input.shape, &view.strides, view.offset);
+        if self.caps.native_programs {
+            return Some(ProductSide { memory: view.base, swapped: false, layout });
+        }
         let swapped = transposed(&view, &input.shape)?;
         // Wide blocks need sides that are not transposed: next to a large product a copy costs little.
-        let copied = swapped && self.caps.product == MatmulKernel::Wide && !self.caps.native_programs && is_large(op);
-        (!copied).then_some((view.base, swapped))
+        let copied = swapped && self.caps.product == MatmulKernel::Wide && is_large(op);
+        (!copied).then_some(ProductSide { memory: view.base, swapped, layout })
     }
 }
 

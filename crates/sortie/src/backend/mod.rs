@@ -10,7 +10,7 @@ pub(crate) mod interpret;
 pub(crate) mod vulkan;
 pub(crate) mod wgpu;
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{io, path::Path, sync::Arc};
 
 use sortie_plan::{
     Caps,
@@ -140,11 +140,6 @@ pub(crate) trait Backend: Send + Sync {
     fn save_cache(&self) -> Option<io::Result<u64>> {
         None
     }
-
-    /// The libraries for large matrix products, if products are not kernels.
-    fn libraries(&self) -> Option<&dyn ProductLibraries> {
-        None
-    }
 }
 
 /// Abilities of a backend.
@@ -179,18 +174,6 @@ pub(crate) enum Generated {
         /// Its work in workgroups, for cost estimates.
         grid: [u32; 3],
     },
-}
-
-/// Libraries for large matrix products on the host, by name.
-pub(crate) trait ProductLibraries {
-    /// Times each library, on the device's threads.
-    fn time_all(&self) -> Vec<(&'static str, Duration)>;
-
-    /// The library in use.
-    fn current(&self) -> &'static str;
-
-    /// Selects the library with this name, if it exists.
-    fn select(&self, name: &str);
 }
 
 /// The arguments for opening a backend.

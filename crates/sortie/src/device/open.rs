@@ -30,11 +30,7 @@ pub(super) fn cpu(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<Dev
     let threads = CpuThreads::new(&options)?;
     let info = held_to(DeviceInfo::cpu(threads.count()), &options);
     let tuning = Tuning::new(&options.tuning, &info);
-    let core = DeviceCore::open(info, options, tuning, Arc::default(), |args| CpuBackend::open(threads, args, driver))?;
-    if let (Some(libraries), Some(name)) = (core.backend.libraries(), &core.tuning.library) {
-        libraries.select(name);
-    }
-    Ok(core)
+    DeviceCore::open(info, options, tuning, Arc::default(), |args| CpuBackend::open(threads, args, driver))
 }
 
 /// Opens a wgpu device, our own or the application's.

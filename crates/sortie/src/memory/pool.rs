@@ -95,6 +95,23 @@ impl Pool {
             })
     }
 
+    /// As [`Pool::take`], for what can be done without: frees nothing for it.
+    pub(crate) fn take_optional(&self, bytes: u64) -> Option<RawBuffer> {
+        let class = free_list::class(bytes).min(self.max_bytes);
+        if bytes > self.max_bytes {
+            return None;
+        }
+        if let Some(raw) = self.with_idle(|idle| idle.take(class, |_| false)) {
+            self.counters.buffers_recycled.add(1);
+            return Some(self.lend(raw, bytes));
+        }
+        self.claim(class).ok()?;
+        let created = self.create(class).inspect_err(|_| {
+            self.live.fetch_sub(class, Ordering::Relaxed);
+        });
+        created.ok().map(|raw| self.lend(raw, bytes))
+    }
+
     /// Calls `reclaim` when memory runs out. Set once.
     pub(crate) fn set_reclaim(&self, reclaim: Weak<dyn Reclaim>) {
         drop(self.reclaim.set(reclaim));
@@ -105,6 +122,7 @@ impl Pool {
         if let Some(reclaim) = self.reclaim.get().and_then(Weak::upgrade) {
             reclaim.reclaim();
         }
+        self.source.trim();
         let gone = self.with_idle(FreeList::drain);
         self.free(gone);
     }
@@ -145,6 +163,14 @@ impl Pool {
     }
 
     fn reserve(&self, class: u64) -> Result<()> {
+        self.claim(class).or_else(|_| {
+            self.trim();
+            self.claim(class)
+        })
+    }
+
+    /// Counts bytes as live, if the budget has room for them.
+    fn claim(&self, class: u64) -> Result<()> {
         let Some(budget) = self.budget else {
             self.live.fetch_add(class, Ordering::Relaxed);
             return Ok(());
@@ -154,10 +180,6 @@ impl Pool {
             let total = live.checked_add(class)?;
             (total.saturating_add(staged) <= budget).then_some(total)
         };
-        if self.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok() {
-            return Ok(());
-        }
-        self.trim();
         self.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map(|_| ()).map_err(|live| {
             Error::new(
                 ErrorKind::OutOfMemory { wanted: class, budget },
@@ -175,6 +197,7 @@ impl Pool {
 
 impl Home for Pool {
     fn release(&self, raw: RawBuffer) {
+        raw.memory.recycled();
         let bytes = raw.bytes;
         self.counters.pool_bytes_live.sub(bytes);
         self.counters.pool_bytes_wasted.sub(bytes - raw.asked);

@@ -25,6 +25,9 @@ pub(crate) trait DeviceMemory: Any + Debug + Send + Sync {
     fn allows(&self, _wanted: Usage) -> bool {
         true
     }
+
+    /// It goes back to its pool: what was derived from its contents is no longer needed.
+    fn recycled(&self) {}
 }
 
 /// Creates the memory that a pool recycles.
@@ -34,6 +37,9 @@ pub(crate) trait MemorySource: Send + Sync {
 
     /// The memory with these ids is freed next: a backend's caches must drop it.
     fn freeing(&self, _ids: &[BufferId]) {}
+
+    /// Memory runs out: drops what can be made again.
+    fn trim(&self) {}
 }
 
 /// One whole buffer.

@@ -42,8 +42,7 @@ pub struct MatmulReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MatmulTiming {
-    /// Its name: a kind of kernel (`blocks`, `wide`, `tiles`), or on the built-in CPU a library (`gemm`,
-    /// `matrixmultiply`, `matrixmultiply strips`).
+    /// Its name: a kind of kernel (`blocks`, `wide`, `tiles`), or `native` on the built-in CPU.
     pub way: &'static str,
     /// Median time of a 256 × 256 matrix product, from recording to completion.
     pub time: Duration,
@@ -52,13 +51,12 @@ pub struct MatmulTiming {
 impl Device {
     /// Measures the fastest way to multiply large matrices on this device, and uses it from the next submission on.
     ///
-    /// The ways are kernels, which are compiled and run six times each; on the built-in CPU they are libraries. This
-    /// waits for the device, for milliseconds to seconds: call it while nothing else runs. Replays keep the kernels
-    /// that they were frozen with.
+    /// The ways are kernels, which are compiled and run six times each; the built-in CPU has one way. This waits for
+    /// the device, for milliseconds to seconds: call it while nothing else runs. Replays keep the kernels that they
+    /// were frozen with.
     ///
     /// Nothing else measures. Without it, and without a [tuning file](crate::device::TuningFile), a device uses the default of
-    /// its kind: tiles in workgroup memory on hardware, wide blocks in registers on software drivers, `gemm` on the
-    /// built-in CPU. No file is written before [`MatmulReport::save`]; `sortie tune` does both.
+    /// its kind: tiles in workgroup memory on hardware, wide blocks in registers on software drivers. No file is written before [`MatmulReport::save`]; `sortie tune` does both.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -80,14 +78,12 @@ impl Device {
             ));
         }
         let tuning = &self.core.tuning;
-        let libraries = self.core.backend.libraries();
-        let times = libraries.map_or_else(|| time_kernels(self), |libraries| Ok(libraries.time_all()))?;
+        let native = self.core.caps().native_programs;
+        let times = if native { time_native(self) } else { time_kernels(self) }?;
         let timings = times.into_iter().map(|(way, time)| MatmulTiming { way, time }).collect();
         let report = MatmulReport { file: tuning.file.clone(), timings };
-        match (libraries, MatmulKernel::named(report.fastest())) {
-            (Some(libraries), _) => libraries.select(report.fastest()),
-            (None, Some(way)) => tuning.set_product_way(way),
-            (None, None) => unreachable!("kernels go by the names of their ways"),
+        if let Some(way) = MatmulKernel::named(report.fastest()) {
+            tuning.set_product_way(way);
         }
         Ok(report)
     }
@@ -99,15 +95,12 @@ impl Device {
     /// use sortie::{Device, DeviceOptions, device::TuningFile};
     ///
     /// let device = Device::cpu_with(DeviceOptions::default().with_tuning(TuningFile::Off))?;
-    /// assert_eq!(device.product_way(), "gemm");
+    /// assert_eq!(device.product_way(), "native");
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[must_use]
     pub fn product_way(&self) -> &'static str {
-        match self.core.backend.libraries() {
-            Some(libraries) => libraries.current(),
-            None => self.core.tuning.product_way().name(),
-        }
+        if self.core.caps().native_programs { NATIVE } else { self.core.tuning.product_way().name() }
     }
 }
 
@@ -152,6 +145,25 @@ impl MatmulReport {
     }
 }
 
+/// The way of the built-in CPU.
+const NATIVE: &str = "native";
+
+/// Runs the product of the built-in CPU. Returns its median time.
+fn time_native(device: &Device) -> Result<Vec<(&'static str, Duration)>> {
+    let ones = device.upload(&vec![1.0_f32; SIDE * SIDE])?;
+    let result = device.zeros::<f32>(SIDE * SIDE)?;
+    let run = |_| {
+        let batch = device.batch();
+        let side = batch.tensor(&ones, [SIDE, SIDE]);
+        side.matmul(side).store(&result);
+        batch.submit()
+    };
+    // The first run packs the right side.
+    run(0)?;
+    let times = in_turn(1, ROUNDS..=ROUNDS, Instant::now(), |at| timed(|| run(at)))?;
+    Ok(times.iter().map(|times| (NATIVE, median_time(times))).collect())
+}
+
 /// A kernel of one way.
 struct Contender {
     way: MatmulKernel,
@@ -175,8 +187,7 @@ fn time_kernels(device: &Device) -> Result<Vec<(&'static str, Duration)>> {
 impl Contender {
     fn new(device: &Device, way: MatmulKernel) -> Result<Self> {
         let side = SIDE as u32;
-        let product =
-            Product { m: side, k: side, n: side, batch: 1, sides: [0, 1], transposed: [false; 2], shared: [true; 2] };
+        let product = Product::new(side, side, side);
         let port = ProgramBuffer { element: ElementType::F32, len: side * side };
         let program = Program {
             head: Head::Product(product),

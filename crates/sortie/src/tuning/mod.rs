@@ -27,8 +27,6 @@ pub(crate) struct Tuning {
     pub(crate) file: Option<File>,
     /// The kernels for large matrix products, by index in [`MatmulKernel::ALL`].
     way: AtomicUsize,
-    /// The library for them on the built-in CPU, if the file names one.
-    pub(crate) library: Option<String>,
     /// The measured submit policy.
     pub(crate) policy: Option<SubmitPolicy>,
 }
@@ -56,8 +54,7 @@ impl Tuning {
         });
         let way = text("product").and_then(MatmulKernel::named).filter(|way| fits(*way, &info.limits));
         let way = AtomicUsize::new(way.unwrap_or_else(|| default_way(info)) as usize);
-        let library = text("product").map(str::to_owned);
-        Self { file, way, library, policy }
+        Self { file, way, policy }
     }
 
     /// The kernels for large matrix products.

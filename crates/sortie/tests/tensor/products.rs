@@ -1,6 +1,6 @@
 //! Products of matrices.
 
-use sortie::{Batch, Tensor, half::f16};
+use sortie::{Batch, Device, Tensor, half::f16};
 
 use crate::{near, on_all, some};
 
@@ -263,4 +263,38 @@ fn a_product_of_slices_that_joins_an_earlier_sum_waits_for_them() {
         },
         near(&expected, 1e-6, 1e-5),
     );
+}
+
+/// Panels of a weight would go on being read after it was written.
+#[test]
+fn a_weight_is_packed_at_its_first_use_and_again_after_it_was_written() -> sortie::Result<()> {
+    const SIZE: [usize; 3] = [5, 64, 96];
+    let [m, k, n] = SIZE;
+    let device = Device::cpu()?;
+    let (x, weights) = (device.upload(&some(m * k, 1))?, device.upload(&some(k * n, 2))?);
+    let y = device.zeros::<f32>(m * n)?;
+    let multiply = || -> sortie::Result<Vec<f32>> {
+        let batch = device.batch();
+        batch.tensor(&x, [m, k]).matmul(batch.tensor(&weights, [k, n])).store(&y);
+        batch.submit()?;
+        y.download()
+    };
+    let live = || device.metrics().pool_bytes_live;
+    let before = live();
+    let first = multiply()?;
+    let packed = live() - before;
+    assert!(packed >= 4 * (k * n) as u64, "{packed} bytes of panels");
+    assert_eq!((multiply()?, live() - before), (first.clone(), packed), "the same panels");
+    weights.write(&vec![0.0; k * n])?;
+    assert_eq!(live(), before, "no panels of what is gone");
+    assert!(multiply()?.iter().all(|x| *x == 0.0));
+    weights.write(&some(k * n, 2))?;
+    assert_eq!(multiply()?, first);
+    // A kernel writes it: what it writes is read.
+    let batch = device.batch();
+    (batch.tensor(&weights, [k, n]) * 2.0).store(&weights);
+    batch.submit()?;
+    assert_eq!(multiply()?, first.iter().map(|x| x * 2.0).collect::<Vec<_>>());
+    drop(weights);
+    Ok(())
 }

@@ -110,7 +110,8 @@ fn multiplies_for_the_first_time() -> Result<()> {
     ticket.wait()?;
     let done = device.metrics() - before;
     assert_eq!((done.batches, done.submissions, done.dispatches), (1, 1, 1));
-    assert_eq!((done.pipelines_created, done.buffers_created), (pipelines, 0));
+    // The right side is resident, so the built-in CPU keeps it in panels.
+    assert_eq!((done.pipelines_created, done.buffers_created), (pipelines, 1 - pipelines));
     Ok(())
 }
 
@@ -122,7 +123,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn an_untuned_device_multiplies_as_suits_its_kind() -> Result<()> {
-    for (name, way) in [("cpu", "gemm"), ("llvmpipe", "wide"), ("swiftshader", "wide"), ("noop", "tiles")] {
+    for (name, way) in [("cpu", "native"), ("llvmpipe", "wide"), ("swiftshader", "wide"), ("noop", "tiles")] {
         if !matches!(name, "cpu" | "noop") && drivers::find(name).is_none() {
             continue;
         }
@@ -164,9 +165,8 @@ fn what_tuning_finds_is_used_by_the_next_product_of_the_same_recording() -> Resu
 
 #[test]
 fn tuning_says_what_it_measured_and_is_in_the_file_only_once_it_is_saved() -> Result<()> {
-    let kernels = ["blocks", "wide", "tiles"];
-    let libraries = ["gemm", "matrixmultiply strips", "matrixmultiply"];
-    for (name, ways) in [("cpu", libraries), ("llvmpipe", kernels), ("swiftshader", kernels)] {
+    let kernels: &[&str] = &["blocks", "wide", "tiles"];
+    for (name, ways) in [("cpu", &["native"][..]), ("llvmpipe", kernels), ("swiftshader", kernels)] {
         if name != "cpu" && drivers::find(name).is_none() {
             continue;
         }
@@ -174,7 +174,7 @@ fn tuning_says_what_it_measured_and_is_in_the_file_only_once_it_is_saved() -> Re
         let device = place.open(name);
         let found = device.tune()?;
         assert_eq!(found.timings().iter().map(|timing| timing.way).collect::<Vec<_>>(), ways);
-        let least = found.timings().iter().min_by_key(|timing| timing.time).expect("three");
+        let least = found.timings().iter().min_by_key(|timing| timing.time).expect("one at least");
         assert!(least.time > Duration::ZERO && least.way == found.fastest(), "{found:?}");
         assert_eq!((device.product_way(), place.text().as_str()), (found.fastest(), ""), "used, and not written");
         assert_eq!(found.save()?, place.file());
@@ -183,16 +183,6 @@ fn tuning_says_what_it_measured_and_is_in_the_file_only_once_it_is_saved() -> Re
         assert_eq!(place.open(name).product_way(), found.fastest(), "of a device that is opened later");
     }
     Ok(())
-}
-
-#[test]
-fn a_device_multiplies_as_the_file_says() {
-    for library in ["gemm", "matrixmultiply strips", "matrixmultiply"] {
-        let place = Place::new("library");
-        let info = place.open("cpu").info().clone();
-        place.write(&format!("[{:?}]\nproduct = {library:?}\n", format!("{}, {}", info.name, info.driver)));
-        assert_eq!(place.open("cpu").product_way(), library);
-    }
 }
 
 #[test]
@@ -228,7 +218,7 @@ fn a_file_that_makes_no_sense_is_ignored_and_what_others_wrote_stays() -> Result
     for text in ["]]", "product = 3", "[\"another device\"]\nproduct = \"quick\"\nnumber = 7\n"] {
         place.write(text);
         let device = place.open("cpu");
-        assert_eq!(device.product_way(), "gemm", "{text}");
+        assert_eq!(device.product_way(), "native", "{text}");
         multiply(&device, LARGE);
         assert_eq!(place.text(), text, "a product writes nothing");
         device.tune()?.save()?;

@@ -7,18 +7,18 @@
 //! Invariant: the running submission has the turn of the submit queue, so one submission runs at a time and nothing
 //! waits for memory.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use sortie_cpu::{MatmulAlgorithm, native::time_matmul_algorithms};
 use sortie_plan::{Caps, Cut, fuse::Program};
 
 use super::{
     CpuCompiler, CpuQueue, CpuReadback, HostMemorySource, generate, host_memory,
+    panels::{PanelLists, PanelStore},
     runner::{CpuBatch, CpuSource, CpuSubmission},
     threads::CpuThreads,
 };
 use crate::{
-    backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend, ProductLibraries},
+    backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},
     clock::Clock,
     error::{CallSite, Result},
     finish::PendingReadback,
@@ -33,17 +33,19 @@ use crate::{
 
 /// State of the built-in CPU that lives from batch to batch.
 pub(crate) struct CpuBackend {
-    threads: Arc<CpuThreads>,
+    pub(super) threads: Arc<CpuThreads>,
     pool: Arc<Pool>,
+    pub(super) panels: Arc<PanelStore>,
     submitter: Arc<Submitter<CpuQueue>>,
-    counters: Arc<Counters>,
+    pub(super) counters: Arc<Counters>,
 }
 
 impl CpuBackend {
     /// Opens it. `driver` runs the submissions.
     pub(crate) fn open(threads: CpuThreads, args: &OpenArgs<'_>, driver: Box<dyn Driver>) -> Result<OpenBackend> {
         let OpenArgs { info, options, counters, .. } = *args;
-        let source = Arc::new(HostMemorySource);
+        let lists = Arc::<PanelLists>::default();
+        let source = Arc::new(HostMemorySource(lists.clone()));
         let (limit, budget) = (info.limits.buffer_bytes, options.memory_budget);
         let pool = Arc::new(Pool::new(source, limit, options.pool, budget, counters.clone()));
         let submitter = Submitter::start(
@@ -57,7 +59,9 @@ impl CpuBackend {
         )?;
         let compiler = CpuCompiler { limits: info.limits, portable: options.portable, counters: counters.clone() };
         let kernels = Arc::new(KernelCache::new(args.id, info.limits, Arc::new(compiler), counters.clone(), options));
-        let backend = Self { threads: Arc::new(threads), pool: pool.clone(), submitter, counters: counters.clone() };
+        let panels = Arc::new(PanelStore { pool: pool.clone(), lists });
+        let backend =
+            Self { threads: Arc::new(threads), pool: pool.clone(), panels, submitter, counters: counters.clone() };
         Ok(OpenBackend { backend: Arc::new(backend), pool, kernels })
     }
 
@@ -109,8 +113,7 @@ impl Executor for CpuBackend {
             RunSource::Batch(resources, _) => {
                 self.place(planned, resources)?;
                 let returns = (resources.read_bytes > 0).then(Arc::<CpuReadback>::default);
-                let batch =
-                    CpuBatch::new(planned, CpuSource::take(resources), &self.threads, returns, &self.counters, log);
+                let batch = CpuBatch::new(planned, CpuSource::take(resources), self, returns, log);
                 Ok(self.work(batch, cuts, &resources.blocks, submit_part))
             }
             RunSource::Replay(frozen, run_args) => {
@@ -118,7 +121,7 @@ impl Executor for CpuBackend {
                 let returns =
                     (!run_args.reads.is_empty()).then(|| Arc::new(CpuReadback::new(run_args.shared_readback)));
                 let source = CpuSource::Replay((*frozen).clone(), run_args);
-                let batch = CpuBatch::new(&frozen.planned, source, &self.threads, returns, &self.counters, log);
+                let batch = CpuBatch::new(&frozen.planned, source, self, returns, log);
                 Ok(self.work(batch, cuts, &frozen.resources.blocks, submit_part))
             }
         }
@@ -129,7 +132,8 @@ impl Backend for CpuBackend {
     fn abilities(&self) -> Abilities {
         Abilities {
             recorded_run_bytes: 0,
-            native_programs: true,
+            // Checks watch WGSL, so tensor operations run as the kernels that other devices run.
+            native_programs: self.threads.checks.is_none(),
             divides: false,
             copies_within: true,
             max_groups: u32::MAX,
@@ -140,7 +144,6 @@ impl Backend for CpuBackend {
     }
 
     fn generate(&self, program: &Program, caps: &Caps) -> Generated {
-        // Checks watch WGSL, so tensor operations run as the kernels that other devices run.
         if self.threads.checks.is_some() { Generated::Source(program.source(caps)) } else { generate(program) }
     }
 
@@ -182,25 +185,5 @@ impl Backend for CpuBackend {
 
     fn close(&self) {
         self.submitter.close();
-    }
-
-    fn libraries(&self) -> Option<&dyn ProductLibraries> {
-        Some(self)
-    }
-}
-
-impl ProductLibraries for CpuBackend {
-    fn time_all(&self) -> Vec<(&'static str, Duration)> {
-        time_matmul_algorithms(&self.threads.threads).map(|(library, time)| (library.name(), time)).into()
-    }
-
-    fn current(&self) -> &'static str {
-        self.threads.threads.matmul_algorithm().name()
-    }
-
-    fn select(&self, name: &str) {
-        if let Some(library) = MatmulAlgorithm::named(name) {
-            self.threads.threads.set_matmul_algorithm(library);
-        }
     }
 }

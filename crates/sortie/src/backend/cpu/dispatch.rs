@@ -5,7 +5,7 @@ use sortie_cpu::{DispatchArgs, Halted, RaceReport, Stop};
 use sortie_plan::{Access, Dispatch, Groups};
 
 use super::{
-    CpuKernel, CpuProgram,
+    CpuKernel, CpuProgram, HostMemory, host_memory,
     locked_memory::{BindingRange, LockedMemory},
     runner::Runner,
     threads::CpuThreads,
@@ -39,6 +39,14 @@ impl Runner<'_> {
                 BindingRange { place, writes: take.writes, slot }
             })
             .collect();
+        let packed = match compiled {
+            CpuKernel::Native(native) => native.panels().and_then(|(input, key)| {
+                let place = self.memory.place(&accesses[native.slots()[input].binding]);
+                self.memory.packed(place, key, &self.batch.panels, &threads.threads)
+            }),
+            CpuKernel::Program(_) => None,
+        };
+        let panels = packed.as_deref().map(host_memory).transpose()?.map(HostMemory::lock);
         let mut bound = self.memory.lend(&mut loans);
         let bytes = &resources.immediates[dispatch.immediates.range()];
         let aligned;
@@ -55,7 +63,13 @@ impl Runner<'_> {
         let program = match compiled {
             CpuKernel::Program(program) => program,
             CpuKernel::Native(native) => {
-                let outcome = native.run(&mut bound, immediates, &threads.threads, stop);
+                let outcome = native.run(
+                    &mut bound,
+                    panels.as_ref().map(|panels| &panels[..]),
+                    immediates,
+                    &threads.threads,
+                    stop,
+                );
                 return outcome.map_err(|halt| halted(halt, "of a tensor operation", threads));
             }
         };
@@ -88,7 +102,7 @@ pub(super) fn canceled_here() -> Error {
 
 fn read_groups(memory: &mut LockedMemory<'_>, counts: &Access) -> [u32; 3] {
     let place = memory.place(counts);
-    match *memory.words(place) {
+    match *memory.read(place) {
         [x, y, z] => [x, y, z],
         _ => unreachable!("an indirect grid is three words"),
     }

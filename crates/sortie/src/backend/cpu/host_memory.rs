@@ -4,8 +4,11 @@
 //! ever waits for the lock, and no lock order can be wrong. The lock exists so that the compiler can check exclusive
 //! access.
 
+use std::sync::Arc;
+
 use parking_lot::{Mutex, MutexGuard};
 
+use super::panels::{PanelLists, Panels};
 use crate::{
     error::{Error, ErrorKind, Result},
     memory::{Block, DeviceMemory, MemorySource, index},
@@ -14,6 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct HostMemory {
     words: Mutex<Box<[u32]>>,
+    panels: Panels,
 }
 
 impl HostMemory {
@@ -25,7 +29,7 @@ impl HostMemory {
             let kind = ErrorKind::OutOfMemory { wanted: bytes, budget: 0 };
             Error::new(kind, format!("the system cannot allocate {bytes} bytes"))
         })?;
-        Ok(Self { words: Mutex::new(words) })
+        Ok(Self { words: Mutex::new(words), panels: Panels::default() })
     }
 
     #[inline]
@@ -41,15 +45,27 @@ impl HostMemory {
         let end = start + data.len();
         all[start..end].copy_from_slice(data);
         all[end..end.next_multiple_of(4)].fill(0);
+        self.panels.written_by_host();
+    }
+
+    /// The panels of matrices in it.
+    #[inline]
+    pub(super) fn panels(&self) -> &Panels {
+        &self.panels
     }
 
     /// Zeroes the first bytes, in whole words.
     pub(crate) fn zero(&self, bytes: u64) {
         self.lock()[..index(bytes.div_ceil(4))].fill(0);
+        self.panels.changed();
     }
 }
 
-impl DeviceMemory for HostMemory {}
+impl DeviceMemory for HostMemory {
+    fn recycled(&self) {
+        self.panels.changed();
+    }
+}
 
 /// The memory of a block of the built-in CPU.
 ///
@@ -62,11 +78,15 @@ pub(crate) fn host_memory(block: &Block) -> Result<&HostMemory> {
 
 /// Allocates memory of the host.
 #[derive(Debug)]
-pub(crate) struct HostMemorySource;
+pub(super) struct HostMemorySource(pub(super) Arc<PanelLists>);
 
 impl MemorySource for HostMemorySource {
     fn create(&self, bytes: u64) -> Result<Box<dyn DeviceMemory>> {
         Ok(Box::new(HostMemory::new(bytes)?))
+    }
+
+    fn trim(&self) {
+        self.0.clear();
     }
 }
 

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
-use sortie_cpu::BoundMemory;
+use sortie_cpu::{BoundMemory, Threads};
 use sortie_plan::{Access, MemoryId};
 
-use super::{HostMemory, host_memory};
+use super::{HostMemory, host_memory, native::PanelKey, panels::PanelStore};
 use crate::{
     error::Result,
     memory::{Block, index},
@@ -36,6 +36,14 @@ impl<'a> Locked<'a> {
     fn lock(&mut self) -> &mut MutexGuard<'a, Box<[u32]>> {
         let memory = self.memory;
         self.words.get_or_insert_with(|| memory.unwrap_or_else(|| unreachable!("what is used has a block")).lock())
+    }
+
+    #[inline]
+    fn lock_to_write(&mut self) -> &mut MutexGuard<'a, Box<[u32]>> {
+        if let Some(memory) = self.memory {
+            memory.panels().changed();
+        }
+        self.lock()
     }
 }
 
@@ -77,14 +85,34 @@ impl<'a> LockedMemory<'a> {
         self.words(place).fill(0);
     }
 
+    pub(super) fn read(&mut self, place: WordRange) -> &[u32] {
+        &self.locked[place.block].lock()[place.start..place.end]
+    }
+
+    /// To be written.
     pub(super) fn words(&mut self, place: WordRange) -> &mut [u32] {
-        &mut self.locked[place.block].lock()[place.start..place.end]
+        &mut self.locked[place.block].lock_to_write()[place.start..place.end]
+    }
+
+    /// The panels of the matrix at a place, if its memory is resident.
+    pub(super) fn packed(
+        &mut self,
+        place: WordRange,
+        key: PanelKey,
+        store: &PanelStore,
+        threads: &Threads,
+    ) -> Option<Arc<Block>> {
+        let panels = self.locked[place.block].memory?.panels();
+        if !panels.wanted() {
+            return None;
+        }
+        panels.of((place.start, self.read(place)), key, store, threads)
     }
 
     /// Copies between two ranges of equal length, also within one block.
     pub(super) fn copy(&mut self, from: WordRange, to: WordRange) {
         self.lock(from.block);
-        self.lock(to.block);
+        self.locked[to.block].lock_to_write();
         let (low, high) = (from.block.min(to.block), from.block.max(to.block));
         let (below, above) = self.locked.split_at_mut(high);
         let high = held(&mut above[0]);
@@ -101,7 +129,12 @@ impl<'a> LockedMemory<'a> {
     #[inline]
     pub(super) fn lend(&mut self, loans: &mut [BindingRange]) -> SmallVec<[BoundMemory<'_>; 8]> {
         for range in &*loans {
-            self.lock(range.place.block);
+            let locked = &mut self.locked[range.place.block];
+            if range.writes {
+                locked.lock_to_write()
+            } else {
+                locked.lock()
+            };
         }
         // Sorted by block, then start: each range is split off the memory after the previous one.
         loans.sort_unstable_by_key(|range| (range.place.block, range.place.start));

@@ -8,6 +8,7 @@ mod host_memory;
 mod kernel;
 mod locked_memory;
 mod native;
+mod panels;
 mod queue;
 mod readback;
 mod runner;

@@ -6,11 +6,11 @@ use std::sync::{
 };
 
 use smallvec::SmallVec;
-use sortie_plan::{Access, Cut, Lane, Step, StepId};
+use sortie_plan::{Access, Cut, Groups, Lane, Step, StepId};
 
 use super::{
-    CpuKernel, CpuReadback, dispatch::canceled_here, fill::fill, locked_memory::LockedMemory, threads::CpuThreads,
-    timer::CpuTimer,
+    CpuBackend, CpuKernel, CpuReadback, dispatch::canceled_here, fill::fill, locked_memory::LockedMemory,
+    panels::PanelStore, threads::CpuThreads, timer::CpuTimer,
 };
 use crate::{
     backend::interpret::{Interpreter, interpret},
@@ -20,6 +20,9 @@ use crate::{
     plan::{CachedPlan, FrozenPlan, PlacedPlan, Resources, RunArgs},
     profile::Log,
 };
+
+/// Workgroups of a dispatch that threads share: of a tensor operation, the least number for which a product does.
+const MIN_SHARED_GROUPS: u64 = 1024;
 
 /// One submission of a batch, ready to run.
 pub(crate) struct CpuSubmission {
@@ -34,6 +37,7 @@ pub(super) struct CpuBatch {
     pub(super) planned: Arc<CachedPlan>,
     source: CpuSource,
     pub(super) threads: Arc<CpuThreads>,
+    pub(super) panels: Arc<PanelStore>,
     pub(super) returns: Option<Arc<CpuReadback>>,
     counters: Arc<Counters>,
     /// Profile log, if the batch is profiled.
@@ -63,12 +67,13 @@ impl CpuBatch {
     pub(super) fn new(
         planned: &Arc<CachedPlan>,
         source: CpuSource,
-        threads: &Arc<CpuThreads>,
+        backend: &CpuBackend,
         returns: Option<Arc<CpuReadback>>,
-        counters: &Arc<Counters>,
         log: Option<Arc<Log>>,
     ) -> Self {
-        Self { planned: planned.clone(), source, threads: threads.clone(), returns, counters: counters.clone(), log }
+        let (threads, panels) = (backend.threads.clone(), backend.panels.clone());
+        let counters = backend.counters.clone();
+        Self { planned: planned.clone(), source, threads, panels, returns, counters, log }
     }
 
     #[inline]
@@ -108,9 +113,32 @@ impl Drop for CpuBatch {
 }
 
 impl CpuSubmission {
-    /// Runs it on the calling thread until it is done or `canceled` is set. `blocks` are those that `execute` left in
-    /// the resources.
+    /// Runs it until it is done or `canceled` is set: on the calling thread, or on one of the pool if it has several
+    /// steps that the threads share, because each of these would enter the pool. `blocks` are those that `execute` left
+    /// in the resources.
     pub(crate) fn run(&self, blocks: &[Option<Arc<Block>>], canceled: &AtomicBool) -> Result<()> {
+        match self.batch.threads.threads.pool() {
+            Some(pool) if self.shares() => pool.install(|| self.run_here(blocks, canceled)),
+            _ => self.run_here(blocks, canceled),
+        }
+    }
+
+    /// Whether threads share at least two of its steps.
+    fn shares(&self) -> bool {
+        let plan = &self.batch.planned.plan;
+        let large = |step: Step| match step {
+            Step::Dispatch(id) => match plan[id].groups {
+                Groups::Direct(groups) | Groups::Wrapped(groups) => {
+                    groups.into_iter().map(u64::from).product::<u64>() >= MIN_SHARED_GROUPS
+                }
+                Groups::Indirect(_) => false,
+            },
+            _ => false,
+        };
+        plan.steps_of(&self.cut).filter(|(_, step)| large(*step)).nth(1).is_some()
+    }
+
+    fn run_here(&self, blocks: &[Option<Arc<Block>>], canceled: &AtomicBool) -> Result<()> {
         let batch = &*self.batch;
         let placed = PlacedPlan {
             planned: &batch.planned,
@@ -222,7 +250,7 @@ impl Runner<'_> {
         self.counts.count(Lane::Transfer);
         self.counts.bytes_read += from.end - from.start;
         let from = self.memory.place(from);
-        let words = host::copy(self.memory.words(from))?;
+        let words = host::copy(self.memory.read(from))?;
         if let Some(returns) = &self.batch.returns {
             returns.push(at, words);
         }

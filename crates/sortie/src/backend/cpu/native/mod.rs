@@ -13,9 +13,10 @@ mod rows;
 mod steps;
 
 use sortie_cpu::{BoundMemory, Halted, Stop, Threads};
-use sortie_plan::fuse::{Head, Product, Program};
+use sortie_plan::fuse::{Head, Program};
 
-use self::{chain::Chain, product::multiply, reduce::Reduction, rows::Rows};
+pub(crate) use self::product::PanelKey;
+use self::{chain::Chain, product::ProductCode, reduce::Reduction, rows::Rows};
 use super::kernel::SlotBinding;
 use crate::kernel::Interface;
 
@@ -31,8 +32,8 @@ pub(crate) struct Native {
 
 #[derive(Debug)]
 enum Code {
-    /// Products of matrices.
-    Product(Product),
+    /// Products of matrices, with elementwise steps after them.
+    Product(ProductCode),
     /// A reduction, with elementwise steps before and after it.
     Reduce(Reduction),
     /// Normalized rows, with elementwise steps before and after.
@@ -45,7 +46,7 @@ impl Native {
     pub(super) fn of(program: &Program) -> Self {
         let code = match &program.head {
             Head::None => Code::Chain(Chain::new(program)),
-            Head::Product(of) => Code::Product(*of),
+            Head::Product(of) => Code::Product(ProductCode::new(program, *of)),
             Head::Reduce(reduce, body) => Code::Reduce(Reduction::new(program, reduce, body)),
             Head::Rows { f, row, scalar, body } => Code::Rows(Rows::new(program, *f, *row, *scalar, body)),
         };
@@ -72,23 +73,34 @@ impl Native {
     /// Multiplications, or elements times steps.
     fn work(&self) -> u64 {
         match &self.code {
-            Code::Product(of) => [of.m, of.k, of.n, of.batch].into_iter().map(u64::from).product(),
+            Code::Product(product) => product.work(),
             Code::Reduce(reduction) => reduction.work(),
             Code::Rows(rows) => rows.work(),
             Code::Chain(chain) => chain.work(),
         }
     }
 
-    /// Computes all outputs. `bound`: the inputs, then the outputs.
+    /// The input that could be read from panels, if it is kept in them.
+    #[inline]
+    pub(super) fn panels(&self) -> Option<(usize, PanelKey)> {
+        match &self.code {
+            Code::Product(product) => product.panels(),
+            Code::Reduce(_) | Code::Rows(_) | Code::Chain(_) => None,
+        }
+    }
+
+    /// Computes all outputs. `bound`: the inputs, then the outputs. `packed`: the input that could be read from
+    /// [panels](Self::panels), in panels.
     pub(crate) fn run(
         &self,
         bound: &mut [BoundMemory<'_>],
+        packed: Option<&[u32]>,
         scalars: &[u32],
         threads: &Threads,
         stop: Stop<'_>,
     ) -> Result<(), Halted> {
         match &self.code {
-            Code::Product(of) => multiply(of, bound, threads, stop),
+            Code::Product(product) => product.run(bound, packed, scalars, threads, stop),
             Code::Reduce(reduction) => reduction.run(bound, scalars, threads, stop),
             Code::Rows(rows) => rows.run(bound, scalars, threads, stop),
             Code::Chain(chain) => chain.run(bound, scalars, threads, stop),
