@@ -35,6 +35,7 @@ use crate::{
 const MAX_TOKENS: usize = 1 << 16;
 
 type Job = OnDevice<Sequences<u32, f32>>;
+type Text = Lines<Box<dyn BufRead>>;
 
 /// Embed lines of text.
 #[derive(Debug, clap::Args)]
@@ -104,17 +105,17 @@ impl Embed {
     }
 
     /// Returns how many lines there were, and when the first was sent.
-    fn embed_all<R: BufRead>(
+    fn embed_all(
         &self,
         batcher: &Batcher<Job>,
         tokenizer: &Tokenizer,
-        lines: &mut Lines<R>,
+        lines: &mut Text,
         sink: &mut Embeddings<'_>,
         bar: &ProgressBar,
     ) -> Result<(u64, Instant), Box<dyn Error>> {
         let (start, mut done) = (Instant::now(), 0);
         let (mut pending, mut under_way) = (VecDeque::<Pending>::new(), 0);
-        let mut finish = |lines: &Lines<R>, next: Pending| -> Result<(), Box<dyn Error>> {
+        let mut finish = |lines: &Text, next: Pending| -> Result<(), Box<dyn Error>> {
             let number = next.line.number;
             let embedding = next.answer.wait().map_err(|error| lines.at(number, &crate::error::chain(&error)))?;
             sink.take(next.line, &embedding)?;
@@ -160,7 +161,7 @@ impl Embed {
     }
 
     /// The text, and its length if it is a file.
-    fn lines(&self) -> Result<(Lines<Box<dyn BufRead>>, Option<u64>), String> {
+    fn lines(&self) -> Result<(Text, Option<u64>), String> {
         let Some(path) = &self.file else {
             return Ok((Lines::new(Box::new(BufReader::new(io::stdin())), "standard input".into()), None));
         };

@@ -213,7 +213,7 @@ fn an_interrupt_leaves_no_partial_file() {
         std::thread::yield_now();
     }
     // The handler is installed right after the file is created; until then the signal would end the process as it is.
-    let pid = Pid::from_raw(child.id() as i32).unwrap();
+    let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
     let masks = || fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let catches = || {
         let caught = masks().lines().find_map(|line| line.strip_prefix("SigCgt:").map(str::trim).map(str::to_owned));

@@ -41,7 +41,11 @@ impl<W: Weight> Attention<W> {
         let width = of_query.checked_div(heads).filter(|width| *width > 0 && width * heads == of_query);
         let width = width.ok_or_else(|| wrong("queries are no whole number for each head"))?;
         let shared_heads = of_key / width;
-        if of_key != of_value || shared_heads * width != of_key || shared_heads == 0 || heads % shared_heads != 0 {
+        if of_key != of_value
+            || shared_heads * width != of_key
+            || shared_heads == 0
+            || !heads.is_multiple_of(shared_heads)
+        {
             return Err(wrong("keys and values need a divisor of the heads of queries"));
         }
         if of_output != of_query {

@@ -130,9 +130,9 @@ impl<W: Weight> Encoder<W> {
     pub fn forward<'b>(&self, tokens: Tensor<'b, u32>, lengths: Tensor<'b, u32>) -> Tensor<'b, f32> {
         let (batch, [rows, length, ..]) = (tokens.batch(), dims(&tokens.shape()));
         let width = self.config.width;
-        let positions = self.positions.weight().wide(batch).slice(&[0..length]);
+        let positions = self.positions.weight().wide(batch).slice(&[0..length, 0..width]);
         let positions = match &self.token_types {
-            Some(types) => positions + types.weight().wide(batch).slice(&[0..1]),
+            Some(types) => positions + types.weight().wide(batch).slice(&[0..1, 0..width]),
             None => positions,
         };
         let mut x = self.norm.forward(self.words.forward(tokens) + positions);

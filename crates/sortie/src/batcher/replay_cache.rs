@@ -98,7 +98,7 @@ mod tests {
     fn shapes_are_frozen_the_second_time_and_bounded() {
         let device = Device::cpu().expect("a device");
         let mut cache = ReplayCache::new();
-        let record = |rows: usize| move |batch: &Batch| drop((batch.input::<f32>([rows]).1 * 2.0).output());
+        let record = |rows: usize| move |batch: &Batch| (batch.input::<f32>([rows]).1 * 2.0).output();
         for (time, is_frozen) in [(0, false), (1, true), (2, true)] {
             assert_eq!(cache.get(&device, 7, record(7)).expect("recorded").is_some(), is_frozen, "time {time}");
         }
@@ -121,7 +121,7 @@ mod tests {
             move |batch: &Batch| {
                 let (_, x) = batch.input::<f32>([1, 64]);
                 let wide = x.reshape([64, 1]).matmul(batch.tensor_from(&vec![1.0; width], [1, width]));
-                drop(wide.softmax().sum(&[0]).output());
+                wide.softmax().sum(&[0]).output()
             }
         };
         for width in 0..6 {

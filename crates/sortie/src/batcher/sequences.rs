@@ -65,8 +65,11 @@ type OpRecorder<T, U> = Box<dyn for<'b> Fn(Tensor<'b, T>, Tensor<'b, u32>) -> Te
 #[debug("SequenceReplays {{ {frozen:?} }}")]
 pub struct SequenceReplays<T: Element, U: Element> {
     record: OpRecorder<T, U>,
-    frozen: ReplayCache<(usize, usize), (Input<T>, Input<u32>, Output<U>)>,
+    frozen: ReplayCache<(usize, usize), Ports<T, U>>,
 }
+
+/// Sequences, their lengths and their answers.
+type Ports<T, U> = (Input<T>, Input<u32>, Output<U>);
 
 impl<T: Element, U: Element> Sequences<T, U> {
     /// Takes the number of elements of an answer, a function that creates the state on a device (its weights), and one
