@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::{
     device_job::{Answers, DeviceJob},
     replay_cache::ReplayCache,
-    widths::{Widths, whole_rows},
+    widths::whole_rows,
 };
 use crate::{
-    batch::Batch,
+    batch::{Batch, RowWidths},
     device::Device,
     error::Result,
     finish::Ticket,
@@ -37,7 +37,7 @@ use crate::{
 #[derive(derive_more::Debug)]
 #[debug("RowReplays {{ widths: {widths:?}, .. }}")]
 pub struct RowReplays<T: Element, U: Element> {
-    widths: Widths,
+    widths: RowWidths,
     make: Maker<T, U>,
 }
 
@@ -61,7 +61,7 @@ impl<T: Element, U: Element> RowReplays<T, U> {
     /// tensor with as many rows.
     #[must_use]
     pub fn new<S: Send + 'static>(
-        widths: [usize; 2],
+        [input, output]: [usize; 2],
         prepare: impl Fn(&Device) -> Result<S> + Send + Sync + 'static,
         record: impl for<'b> Fn(&S, Tensor<'b, T>) -> Tensor<'b, U> + Send + Sync + 'static,
     ) -> Self {
@@ -71,7 +71,7 @@ impl<T: Element, U: Element> RowReplays<T, U> {
             let record: OpRecorder<T, U> = Box::new(move |x| record(&state, x));
             Ok(record)
         };
-        Self { widths: Widths::new(widths), make: Box::new(make) }
+        Self { widths: RowWidths::new(input, output), make: Box::new(make) }
     }
 }
 
