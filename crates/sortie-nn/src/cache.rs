@@ -57,7 +57,7 @@ impl KeyValueCache {
         let positions: Vec<u32> = (0..self.positions as u32).collect();
         let positions = batch.tensor_from(&positions, [self.positions]);
         let mask = positions.less_equal(position).select(0.0, f32::NEG_INFINITY);
-        let all = |buffer: &Buffer<f32>| batch.tensor(buffer, [buffer.len()]);
+        let all = |buffer: &Buffer<f32>| batch.tensor(buffer, [self.positions, key.len()]);
         [all(&self.keys), all(&self.values), mask]
     }
 }
