@@ -23,7 +23,8 @@ use crate::{
 /// Bytes that are read at a time.
 const PIECE: usize = 4 << 20;
 
-/// What a model asks for its parameters: [`Weights::load`](crate::Weights::load) passes it to the function that builds the model.
+/// What a model asks for its parameters: [`Weights::load`](crate::Weights::load) passes it to the function that builds
+/// the model.
 ///
 /// Names are those of the file. [`at`](Params::at) gives the parameters below a prefix, as `encoder.layer.0`.
 #[derive(Debug)]

@@ -28,7 +28,8 @@ const WORST: f32 = 1e-6;
 
 /// Notes on the figures.
 const NOTES: &str = "\
-sortie runs a replay, sortie-record records a batch each time; sortie-again is the control: its distance from 1 is the error of the figures.
+sortie runs a replay, sortie-record records a batch each time;
+sortie-again is the control: its distance from 1 is the error of the figures.
 onnxruntime runs its own operation for attention. onnx-spin lets its threads spin while they wait, which costs CPU time.
 Every contender has as many threads as the machine has cores.";
 
