@@ -4,7 +4,9 @@ use std::io::Write;
 
 use clap::{Parser, Subcommand};
 
-use crate::{bench::Bench, demo::Demo, devices, map::Map, profile::Profile, run::Run, tune::Tune, warm::Warm};
+use crate::{
+    bench::Bench, demo::Demo, devices, embed::Embed, map::Map, profile::Profile, run::Run, tune::Tune, warm::Warm,
+};
 
 /// Many small GPU operations, one submission.
 ///
@@ -34,6 +36,8 @@ enum Verb {
     /// The kernel has two storage bindings, of which it reads the first and writes the second, or one that it changes
     /// in place. It runs one invocation for each row.
     Map(Map),
+    /// Embed lines of text with a BERT-style model, and write the embeddings or print the lines nearest to a question
+    Embed(Embed),
     /// Measure the best submit policy and matrix product of this device, and save them for programs that open it
     Tune(Tune),
     /// Compile kernels into the device's pipeline cache, so that programs that use them start faster
@@ -53,6 +57,7 @@ impl Sortie {
             Verb::Run(run) => run.run(out),
             Verb::Profile(profile) => profile.run(out),
             Verb::Map(map) => map.run(out),
+            Verb::Embed(embed) => embed.run(out),
             Verb::Tune(tune) => tune.run(out),
             Verb::Warm(warm) => warm.run(out),
         }

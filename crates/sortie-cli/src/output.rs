@@ -1,17 +1,17 @@
 //! Output files.
 //!
 //! Invariant: an output file appears only when it is complete. It is written under a temporary name beside its own,
-//! then renamed.
+//! then renamed. Ctrl-C removes the temporary file too.
 
 use std::{
     fs::{self, File},
-    io::{self, Write},
+    io::{self, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
 use tempfile::NamedTempFile;
 
-use crate::input;
+use crate::{input, interrupt};
 
 /// A file that gets its name when it is kept. Dropped before that, it is removed.
 #[derive(Debug)]
@@ -28,11 +28,19 @@ impl OutputFile {
         // Not `tempfile_in`: the file gets the permissions of any new file. The error's own text has the temporary
         // name.
         let file = builder.prefix(&prefix).suffix(".part").make_in(folder, |path| File::create_new(path));
-        Ok(Self { file: file.map_err(|error| input::named(path, &error.kind()))?, path: path.into() })
+        let file = file.map_err(|error| input::named(path, &error.kind()))?;
+        interrupt::remove_on_interrupt(file.path());
+        Ok(Self { file, path: path.into() })
     }
 
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.write_all(bytes).map_err(|error| input::named(&self.path, &error))
+    }
+
+    /// Replaces the first bytes.
+    pub(crate) fn put_at_start(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let sought = self.file.as_file_mut().seek(SeekFrom::Start(0));
+        sought.and_then(|_| self.file.write_all(bytes)).map_err(|error| input::named(&self.path, &error))
     }
 
     /// Gives the file its name, and replaces a file that had it.

@@ -79,7 +79,7 @@ fn attention<'a>(device: &'a Device, [count, tokens]: [usize; 2]) -> Outcome<[Wo
     let (q, k, v) = (upload(1)?, upload(2)?, upload(3)?);
     let scores = device.zeros::<f32>(count * HEADS * tokens * tokens)?;
     let (out, scores_too) = (device.zeros::<f32>(count * tokens * WIDTH)?, scores.clone());
-    let heads = move |batch: &Batch, x: &Buffer<f32>| -> sortie::TensorId<f32> {
+    let heads = move |batch: &Batch, x: &Buffer<f32>| -> sortie::tensor::TensorId<f32> {
         let all: Tensor<'_, f32> = batch.tensor(x, [count, tokens, HEADS, HEAD]);
         all.permute(&[0, 2, 1, 3]).id()
     };

@@ -34,7 +34,7 @@
 //! | run many ops as one submission | [`Batch`], [`Kernel`], [`Buffer`] | [`guide::batching`], [`guide::kernels`] |
 //! | compute with tensors that fuse | [`Tensor`] | [`guide::tensors`] |
 //! | run the same ops many times | [`Batch::freeze`], [`Replay`] | [`guide::replay`] |
-//! | batch the requests of many callers | [`Batcher`] with [`Rows`](batcher::Rows), [`RowReplays`](batcher::RowReplays) or your own [`DeviceJob`](batcher::DeviceJob); [`Fleet`] for several devices | [`guide::batcher`] |
+//! | batch the requests of many callers | [`Batcher`] with [`Rows`](batcher::Rows), [`RowReplays`](batcher::RowReplays), [`Sequences`](batcher::Sequences) or your own [`DeviceJob`](batcher::DeviceJob); [`Fleet`] for several devices | [`guide::batcher`] |
 //! | find where the time goes | [`Batch::profile`], [`Device::watch`], [`Device::trace`], [`Device::metrics`] | [`guide::profiling`] |
 //! | process data larger than memory | [`Stream`] | [`guide::streams`] |
 //! | work inside an application that uses wgpu | [`Device::from_wgpu`], [`Batch::encode`], [`Device::import`] | [`guide::guests`] |

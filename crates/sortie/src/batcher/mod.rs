@@ -2,13 +2,15 @@
 //!
 //! The batcher itself is the crate `sortie-batcher`, which does not know devices. This module adds jobs that record
 //! batches ([`DeviceJob`]), their adapter to the crate's `Job` ([`OnDevice`]), several devices ([`Fleet`]), and jobs for
-//! rows ([`Rows`], [`RowReplays`]).
+//! rows ([`Rows`], [`RowReplays`]) and for sequences of varying length ([`Sequences`]).
 
 mod device_job;
 mod error;
 mod fleet;
+mod replay_cache;
 mod replays;
 mod rows;
+mod sequences;
 mod widths;
 mod worker;
 
@@ -23,5 +25,6 @@ pub use self::{
     fleet::Fleet,
     replays::RowReplays,
     rows::Rows,
+    sequences::Sequences,
     worker::{DeviceAnswers, DeviceRun, DeviceWorker, OnDevice},
 };

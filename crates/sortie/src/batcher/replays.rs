@@ -1,9 +1,10 @@
 //! Tensor operations over rows as a job that runs replays.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     device_job::{Answers, DeviceJob},
+    replay_cache::ReplayCache,
     widths::whole_rows,
 };
 use crate::{
@@ -11,16 +12,14 @@ use crate::{
     device::Device,
     error::Result,
     finish::Ticket,
-    replay::{Input, Output, Replay},
+    replay::{Input, Output},
     tensor::{Element, Tensor},
 };
 
-/// Minimum rows of a replay.
-const MIN_ROWS: usize = 16;
-
-/// Tensor operations over rows of a fixed width, as a [`DeviceJob`] that runs [`Replay`]s. Each power of two of rows is
-/// recorded, planned and given memory once; later batches only run the replay. A batch with fewer rows is padded with
-/// zeros, and the answers to the padding are dropped.
+/// Tensor operations over rows of a fixed width, as a [`DeviceJob`] that runs [`Replay`](crate::Replay)s. A batch has
+/// exactly the rows of its requests. A number of rows that comes again is recorded, planned and given memory once; later
+/// batches only run the replay. The replays used least recently are dropped beyond 128, or 256 MiB. For sequences of
+/// varying length there is [`Sequences`](super::Sequences).
 ///
 /// ```
 /// use sortie::{BatchConfig, Batcher, Device, batcher::RowReplays};
@@ -50,16 +49,10 @@ type OpRecorder<T, U> = Box<dyn for<'b> Fn(Tensor<'b, T>) -> Tensor<'b, U> + Sen
 
 /// The state on a device: the recording function, and the replays made so far, by rows.
 #[derive(derive_more::Debug)]
-#[debug("Replays {{ rows: {:?}, .. }}", self.frozen.keys())]
+#[debug("Replays {{ {frozen:?} }}")]
 pub struct Replays<T: Element, U: Element> {
     record: OpRecorder<T, U>,
-    frozen: BTreeMap<usize, FrozenRows<T, U>>,
-}
-
-struct FrozenRows<T: Element, U: Element> {
-    replay: Replay,
-    x: Input<T>,
-    y: Output<U>,
+    frozen: ReplayCache<usize, (Input<T>, Output<U>)>,
 }
 
 impl<T: Element, U: Element> RowReplays<T, U> {
@@ -82,28 +75,13 @@ impl<T: Element, U: Element> RowReplays<T, U> {
     }
 }
 
-impl<T: Element, U: Element> Replays<T, U> {
-    /// The smallest replay for at least `rows` rows, and its rows. It is created on first use.
-    fn of(&mut self, device: &Device, rows: usize, width: usize) -> Result<(&FrozenRows<T, U>, usize)> {
-        let rows = rows.next_power_of_two().max(MIN_ROWS);
-        if !self.frozen.contains_key(&rows) {
-            let batch = device.batch();
-            let (x, rows_in) = batch.input::<T>([rows, width]);
-            let y = (self.record)(rows_in).output();
-            let replay = batch.freeze()?;
-            self.frozen.insert(rows, FrozenRows { replay, x, y });
-        }
-        Ok((&self.frozen[&rows], rows))
-    }
-}
-
 impl<T: Element + Send, U: Element + Send> DeviceJob for RowReplays<T, U> {
     type Input = Vec<T>;
     type Output = Vec<U>;
     type Ready = Replays<T, U>;
 
     fn prepare(&self, device: &Device) -> Result<Self::Ready> {
-        Ok(Replays { record: (self.make)(device)?, frozen: BTreeMap::new() })
+        Ok(Replays { record: (self.make)(device)?, frozen: ReplayCache::new() })
     }
 
     whole_rows!();
@@ -114,12 +92,21 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for RowReplays<T, U> {
         device: &Device,
         inputs: &[Vec<T>],
     ) -> Result<(Ticket, Answers<Vec<U>>)> {
-        let (mut all, lengths) = self.widths.gather(inputs);
-        let (frozen, rows) = replays.of(device, self.widths.rows(&all), self.widths.input)?;
-        all.resize(rows * self.widths.input, T::zeroed());
-        let mut run = frozen.replay.run();
-        run.write(frozen.x, &all);
-        let y = run.read(frozen.y);
+        let (all, lengths) = self.widths.gather(inputs);
+        let rows = self.widths.rows(&all);
+        let Replays { record, frozen } = replays;
+        let found = frozen.get(device, rows, |batch| {
+            let (x, rows_in) = batch.input::<T>([rows, self.widths.input]);
+            (x, record(rows_in).output())
+        })?;
+        let Some((replay, (x, y))) = found else {
+            let batch = device.batch();
+            let answers = self.record(replays, &batch, inputs)?;
+            return Ok((batch.submit_async()?, answers));
+        };
+        let mut run = replay.run();
+        run.write(x, &all);
+        let y = run.read(y);
         Ok((run.submit_async()?, Box::new(move || Ok(lengths.hand_out(&y.wait()?)))))
     }
 

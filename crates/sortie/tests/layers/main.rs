@@ -12,11 +12,12 @@ use std::{
 
 use self::{graph::check, source::Source, table::Table};
 
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "sortie",
     "sortie-plan",
     "sortie-batcher",
     "sortie-cpu",
+    "sortie-nn",
     "sortie-states",
     "sortie-cli",
     "sortie-soak",
