@@ -1,7 +1,5 @@
 //! Builds the program of a kernel, node by node.
 
-use std::collections::BTreeMap;
-
 use super::{
     graph::Graph,
     program::{Body, Expr, Head, Indexing, Product, ProgramBuffer, Reduce},
@@ -14,6 +12,23 @@ pub(super) struct Builder<'g, 'a> {
     pub(super) ports: Vec<ProgramBuffer>,
     pub(super) reads: Vec<(SlotId, std::ops::Range<u64>)>,
     pub(super) scalars: Vec<u32>,
+}
+
+/// The steps that compute the values of a kernel: few, so a list.
+#[derive(Default)]
+pub(super) struct Known {
+    list: Vec<(SlotId, usize)>,
+}
+
+impl Known {
+    pub(super) fn insert(&mut self, slot: SlotId, step: usize) {
+        self.list.push((slot, step));
+    }
+
+    pub(super) fn get(&self, slot: SlotId) -> Option<usize> {
+        // Mostly one of the last.
+        self.list.iter().rev().find(|(known, _)| *known == slot).map(|(_, step)| *step)
+    }
 }
 
 impl Builder<'_, '_> {
@@ -43,13 +58,13 @@ impl Builder<'_, '_> {
     }
 
     /// The step that computes an input of a node.
-    fn operand(&mut self, input: &TensorRef, shape: &Shape, body: &mut Body, known: &BTreeMap<SlotId, usize>) -> usize {
+    fn operand(&mut self, input: &TensorRef, shape: &Shape, body: &mut Body, known: &Known) -> usize {
         let (memory, at) = self.graph.source(input, shape);
         if at == Indexing::Same
             && memory.slot == input.slot
-            && let Some(step) = known.get(&input.slot)
+            && let Some(step) = known.get(input.slot)
         {
-            return *step;
+            return step;
         }
         let load = Expr::Load { input: self.input(&memory), at };
         let found = body.steps.iter().position(|step| *step == load);
@@ -60,7 +75,7 @@ impl Builder<'_, '_> {
     }
 
     /// Appends the computation of a node.
-    pub(super) fn node(&mut self, node: usize, body: &mut Body, known: &mut BTreeMap<SlotId, usize>) {
+    pub(super) fn node(&mut self, node: usize, body: &mut Body, known: &mut Known) {
         let op = self.graph.op(node);
         let shape = op.output.shape;
         let step = match op.kind {
@@ -124,7 +139,7 @@ impl Builder<'_, '_> {
         }
         let input = &op.inputs[0];
         let mut body = Body::default();
-        let mut known = BTreeMap::new();
+        let mut known = Known::default();
         for member in before {
             self.node(*member, &mut body, &mut known);
         }

@@ -27,11 +27,14 @@ mod graph;
 mod kernel;
 mod product;
 mod program;
+mod reach;
+mod slots;
 mod tiles;
+mod uses;
 mod views;
 mod wgsl;
 
-use self::graph::Graph;
+use self::{graph::Graph, reach::Reach, slots::Slots, uses::Uses};
 pub use self::{
     kernel::{KernelSource, MAX_FOLDED},
     program::{Body, Expr, Head, Indexing, Product, Program, ProgramBuffer, Reduce},
@@ -67,8 +70,8 @@ pub fn lower(recording: &Recording, caps: &Caps) -> Lowered {
         pending: Vec::new(),
         reads: Vec::new(),
         stored: Vec::new(),
-        made: vec![false; recording.slots.len()],
-        read: vec![false; recording.slots.len()],
+        slots: Slots::new(recording.slots.len()),
+        reach: Reach::default(),
         lowered: Lowered {
             recording: recording.without_ops(),
             origin: Vec::new(),
@@ -87,38 +90,9 @@ pub fn lower(recording: &Recording, caps: &Caps) -> Lowered {
     lowering.lowered
 }
 
-/// The uses of each slot in the whole recording.
-#[derive(Debug)]
-struct Uses {
-    /// Number of accesses by ops that are not tensor operations.
-    plain: Vec<u32>,
-    /// Tensor operations that read it.
-    readers: Vec<Vec<u32>>,
-}
-
-impl Uses {
-    fn of(recording: &Recording) -> Self {
-        let mut uses = Self { plain: vec![0; recording.slots.len()], readers: vec![Vec::new(); recording.slots.len()] };
-        for (number, op) in (0..).zip(&recording.ops) {
-            if let OpKind::Tensor { tensor, .. } = op.kind {
-                for input in recording.tensors[tensor.0 as usize].inputs() {
-                    let readers = &mut uses.readers[input.slot.0 as usize];
-                    if readers.last() != Some(&number) {
-                        readers.push(number);
-                    }
-                }
-            } else {
-                recording.accesses_of(op).iter().for_each(|access| uses.plain[access.slot.0 as usize] += 1);
-            }
-        }
-        uses
-    }
-}
-
 /// A value that is computed at the destination of a copy.
 #[derive(Debug, Clone, Copy)]
 struct StoreTarget {
-    slot: SlotId,
     /// The slot and byte of the destination.
     place: SlotId,
     start: u64,
@@ -136,35 +110,34 @@ struct Lowering<'a> {
     reads: Vec<u32>,
     /// Values that are computed at the destination of a copy.
     stored: Vec<StoreTarget>,
-    /// By slot: whether the segment makes it, and whether it reads it.
-    made: Vec<bool>,
-    read: Vec<bool>,
+    slots: Slots,
+    reach: Reach,
     lowered: Lowered,
 }
 
 impl Lowering<'_> {
     fn tensor(&mut self, number: u32, tensor: TensorIndex) {
         let tensor = &self.recording.tensors[tensor.0 as usize];
-        let stored = |input: &TensorRef| self.stored.iter().any(|stored| stored.place == input.slot);
+        let stored = |input: &TensorRef| self.slots[input.slot].target;
         if self.pending.len() >= SEGMENT || tensor.inputs().iter().any(stored) {
             self.flush();
         }
-        tensor.inputs().iter().for_each(|input| self.read[input.slot.0 as usize] = true);
-        self.made[tensor.output.slot.0 as usize] = true;
+        tensor.inputs().iter().for_each(|input| self.slots[input.slot].read = true);
+        self.slots.set_maker(tensor.output.slot, self.pending.len());
         self.pending.push(number);
     }
 
     fn plain(&mut self, number: u32, op: &Op) {
         let accesses = self.recording.accesses_of(op);
-        let made = |access: &Access| self.made[access.slot.0 as usize];
-        let disturbs =
-            |access: &Access| made(access) || (access.mode != Mode::Read && self.read[access.slot.0 as usize]);
+        let made = |access: &Access| self.slots[access.slot].is_made();
+        let disturbs = |access: &Access| made(access) || (access.mode != Mode::Read && self.slots[access.slot].read);
         match op.kind {
             OpKind::Read { .. } if accesses.iter().any(made) => return self.reads.push(number),
             OpKind::Copy if self.stores(accesses) => {
                 let [from, to] = accesses else { unreachable!("a copy has two ends") };
-                self.stored.push(StoreTarget { slot: from.slot, place: to.slot, start: to.start, op: number });
-                self.made[to.slot.0 as usize] = true;
+                self.slots.set_copy(from.slot, self.stored.len());
+                self.stored.push(StoreTarget { place: to.slot, start: to.start, op: number });
+                self.slots[to.slot].target = true;
                 return;
             }
             OpKind::Barrier | OpKind::Split => self.flush(),
@@ -178,13 +151,13 @@ impl Lowering<'_> {
     /// of a copy.
     fn stores(&self, accesses: &[Access]) -> bool {
         let [from, to] = accesses else { return false };
-        let (source, target) = (from.slot.0 as usize, to.slot.0 as usize);
-        let whole = from.start == 0 && from.end == self.recording.slots[source].bytes;
+        let (source, target) = (&self.slots[from.slot], &self.slots[to.slot]);
+        let whole = from.start == 0 && from.end == self.recording.slots[from.slot.0 as usize].bytes;
         let aligned = to.start.is_multiple_of(u64::from(self.caps.params_align.max(1)));
-        let here = self.uses.readers[source].iter().all(|reader| self.pending.contains(reader));
-        let made = self.pending.iter().any(|number| tensor_of(self.recording, *number).output.slot == from.slot);
-        let free = !self.made[target] && !self.read[target] && from.slot != to.slot;
-        made && whole && aligned && here && free && self.uses.plain[source] == 1
+        let here = || self.uses.readers(from.slot).iter().all(|reader| self.pending.binary_search(reader).is_ok());
+        let made = source.is_made() && !source.target;
+        let free = !target.is_made() && !target.read && from.slot != to.slot;
+        made && whole && aligned && free && self.uses.plain(from.slot) == 1 && here()
     }
 
     /// Appends an op unchanged.
@@ -209,12 +182,17 @@ impl Lowering<'_> {
     fn flush(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         let stored = std::mem::take(&mut self.stored);
-        let copy = |slot: SlotId| stored.iter().find(|stored| stored.slot == slot);
+        let slots = std::mem::take(&mut self.slots);
+        let copy = |slot: SlotId| slots.copy(slot).map(|copy| &stored[copy]);
         let place = |(slot, bytes): (SlotId, std::ops::Range<u64>)| match copy(slot) {
             Some(StoreTarget { place, start, .. }) => (*place, bytes.start + start..bytes.end + start),
             None => (slot, bytes),
         };
-        for kernel in Graph::new(self.recording, self.caps, &self.uses, &pending).kernels() {
+        let reach = std::mem::take(&mut self.reach);
+        let graph = Graph::new(self.recording, self.caps, &self.uses, &slots, reach, &pending);
+        let kernels = graph.kernels();
+        self.reach = graph.into_reach();
+        for kernel in kernels {
             let mut members = kernel.members;
             members.extend(kernel.writes.iter().filter_map(|(slot, _)| copy(*slot)).map(|stored| stored.op));
             members.sort_unstable();
@@ -232,14 +210,15 @@ impl Lowering<'_> {
             self.lowered.programs.push(kernel.program);
             self.push(kernel.origin, op);
         }
+        self.slots = slots;
         let reads = std::mem::take(&mut self.reads);
         reads.into_iter().for_each(|number| self.keep(number));
         for number in pending {
             let tensor = tensor_of(self.recording, number);
-            tensor.inputs().iter().for_each(|input| self.read[input.slot.0 as usize] = false);
-            self.made[tensor.output.slot.0 as usize] = false;
+            tensor.inputs().iter().for_each(|input| self.slots.reset(input.slot));
+            self.slots.reset(tensor.output.slot);
         }
-        stored.iter().for_each(|stored| self.made[stored.place.0 as usize] = false);
+        stored.iter().for_each(|stored| self.slots.reset(stored.place));
     }
 }
 

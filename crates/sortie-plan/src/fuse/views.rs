@@ -41,7 +41,7 @@ impl Graph<'_> {
 
     /// An input that is a view, in its own shape, or in any shape if its elements are contiguous.
     pub(super) fn seen(&self, input: &TensorRef) -> Option<View> {
-        let Some(node) = self.maker.get(&input.slot).copied() else { return self.unaligned(input) };
+        let Some(node) = self.maker(input.slot) else { return self.unaligned(input) };
         let view = self.views[node].filter(|_| self.caps.fuse || self.group_of[node].is_none())?;
         let own = self.op(node).output.shape;
         match own == input.shape {
