@@ -2,7 +2,8 @@
 
 use super::{
     graph::Graph,
-    program::{Body, Expr, Head, Indexing, Product, ProgramBuffer, Reduce},
+    program::{Body, Expr, Head, Indexing, Product, ProgramBuffer, Reduce, Scalar},
+    views::Source,
 };
 use crate::{Norm, Shape, SlotId, TensorKind, TensorOp, TensorRef};
 
@@ -11,7 +12,7 @@ pub(super) struct Builder<'g, 'a> {
     pub(super) graph: &'g Graph<'a>,
     pub(super) ports: Vec<ProgramBuffer>,
     pub(super) reads: Vec<(SlotId, std::ops::Range<u64>)>,
-    pub(super) scalars: Vec<u32>,
+    pub(super) scalars: Vec<Scalar>,
 }
 
 /// The steps that compute the values of a kernel: few, so a list.
@@ -53,25 +54,56 @@ impl Builder<'_, '_> {
         let op = &graph.recording.ops[graph.ops[node] as usize];
         let first = self.scalars.len();
         let count = scalars_of(graph.op(node));
-        self.scalars.extend((0..count).map(|at| op.immediates().start + 4 * u32::try_from(at).unwrap_or_default()));
+        let start = op.immediates().start;
+        self.scalars.extend((0..count).map(|at| Scalar::Recorded(start + 4 * u32::try_from(at).unwrap_or_default())));
         first
+    }
+
+    /// A word that is a parameter of its own, whatever its value: then one kernel serves all values.
+    fn value(&mut self, value: u32) -> usize {
+        self.scalars.push(Scalar::Value(value));
+        self.scalars.len() - 1
+    }
+
+    /// The step that loads a value; reused for the same load.
+    fn load(&mut self, source: Source, body: &mut Body) -> usize {
+        let Source { memory, mut at, offset: first } = source;
+        let input = self.input(&memory);
+        let found = body.steps.iter().position(|step| match (step, &at) {
+            (Expr::Load { input: of, at: Indexing::Same }, Indexing::Same) => *of == input,
+            (
+                Expr::Load { input: of, at: Indexing::Strided { offset: known, dims: known_dims } },
+                Indexing::Strided { dims, .. },
+            ) => {
+                let known = known.map_or(Scalar::Value(0), |known| self.scalars[known.scalar]);
+                *of == input && known == Scalar::Value(first) && known_dims == dims
+            }
+            _ => false,
+        });
+        found.unwrap_or_else(|| {
+            self.number(&mut at, first);
+            body.steps.push(Expr::Load { input, at });
+            body.steps.len() - 1
+        })
+    }
+
+    /// Gives the offset of an indexing its scalar.
+    fn number(&mut self, at: &mut Indexing, first: u32) {
+        if let Indexing::Strided { offset: Some(offset), .. } = at {
+            offset.scalar = self.value(first);
+        }
     }
 
     /// The step that computes an input of a node.
     fn operand(&mut self, input: &TensorRef, shape: &Shape, body: &mut Body, known: &Known) -> usize {
-        let (memory, at) = self.graph.source(input, shape);
-        if at == Indexing::Same
-            && memory.slot == input.slot
+        let source = self.graph.source(input, shape);
+        if source.at == Indexing::Same
+            && source.memory.slot == input.slot
             && let Some(step) = known.get(input.slot)
         {
             return step;
         }
-        let load = Expr::Load { input: self.input(&memory), at };
-        let found = body.steps.iter().position(|step| *step == load);
-        found.unwrap_or_else(|| {
-            body.steps.push(load);
-            body.steps.len() - 1
-        })
+        self.load(source, body)
     }
 
     /// Appends the computation of a node.
@@ -100,29 +132,32 @@ impl Builder<'_, '_> {
                 let pieces = [piece(&op.inputs[0]), piece(&op.inputs[1])];
                 // An empty tensor has no memory.
                 let sides = [0, 1].map(|side| if pieces[side] == 0 { 1 - side } else { side });
-                Expr::Join { inputs: sides.map(|side| self.input(&op.inputs[side])), pieces }
+                let inputs = sides.map(|side| self.input(&op.inputs[side]));
+                Expr::Join { inputs, pieces: pieces.map(|piece| (piece > 0).then(|| self.value(piece))) }
             }
             TensorKind::Gather => {
                 let table = &op.inputs[0];
                 let row: u32 = table.shape.dims()[1..].iter().product();
-                let (memory, at) = self.graph.source(&op.inputs[1], &op.inputs[1].shape);
+                let Source { memory, at, offset: first } = self.graph.source(&op.inputs[1], &op.inputs[1].shape);
                 // One index per row.
                 let mut dims = match at {
                     Indexing::Same => vec![(memory.shape.len(), 1)],
                     Indexing::Strided { ref dims, .. } => dims.clone(),
                 };
-                let offset = if let Indexing::Strided { offset, .. } = at { offset } else { 0 };
+                let offset = if let Indexing::Strided { offset, .. } = at { offset } else { None };
                 dims.push((row, 0));
-                let at =
+                let mut at =
                     if row == 1 && at == Indexing::Same { Indexing::Same } else { Indexing::Strided { offset, dims } };
+                self.number(&mut at, first);
                 body.steps.push(Expr::Load { input: self.input(&memory), at });
                 let index = body.steps.len() - 1;
-                Expr::Gather { input: self.input(table), index, rows: table.shape.dims()[0], row }
+                Expr::Gather { input: self.input(table), index, rows: self.value(table.shape.dims()[0]), row }
             }
             // A view that needs its own memory.
             TensorKind::Permute(_) | TensorKind::Slice(_) | TensorKind::Broadcast => {
                 let view = self.graph.view(op);
-                let at = Indexing::new(&shape, &shape, &view.strides, view.offset);
+                let mut at = Indexing::new(&shape, &shape, &view.strides, view.offset);
+                self.number(&mut at, view.offset);
                 Expr::Load { input: self.input(&view.base), at }
             }
             TensorKind::Matmul { .. } | TensorKind::Reduce(..) | TensorKind::Rows(_) => unreachable!("a head"),

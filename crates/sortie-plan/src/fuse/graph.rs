@@ -7,9 +7,9 @@ use super::{
     reach::Reach,
     slots::Slots,
     uses::Uses,
-    views::View,
+    views::{Source, View},
 };
-use crate::{Caps, ElementType, Recording, Shape, SlotId, TensorKind, TensorOp, TensorRef};
+use crate::{Caps, ElementType, Recording, SlotId, TensorKind, TensorOp, TensorRef};
 
 /// Maximum operations in one kernel, so that it compiles quickly.
 const MAX_STEPS: usize = 48;
@@ -82,7 +82,13 @@ struct More {
 impl More {
     fn of(op: &TensorOp) -> Self {
         let sides = if matches!(op.kind, TensorKind::Matmul { .. }) { 2 } else { 0 };
-        Self { nodes: 1, scalars: scalars_of(op), sides, ..Self::default() }
+        // Lengths and rows are parameters too.
+        let lengths = match op.kind {
+            TensorKind::Concat(_) => 2,
+            TensorKind::Gather => 1,
+            _ => 0,
+        };
+        Self { nodes: 1, scalars: scalars_of(op) + lengths, sides, ..Self::default() }
     }
 
     fn read(&mut self, key: (SlotId, u64)) {
@@ -250,7 +256,8 @@ impl<'a> Graph<'a> {
         let inside = |maker: usize| self.group_of[maker] == Some(group);
         let mut more = More::of(op);
         for (side, input) in op.inputs().iter().enumerate() {
-            let (memory, _) = self.source(input, &op.output.shape_or(input));
+            let (memory, has_offset) = self.place_of(input);
+            more.scalars += usize::from(has_offset);
             let key = (memory.slot, memory.start);
             if !self.maker(memory.slot).is_some_and(inside) && !self.groups[group].cost.reads.contains(&key) {
                 more.read(key);
@@ -271,7 +278,8 @@ impl<'a> Graph<'a> {
             let op = self.op(*node);
             let mut more = More::of(op);
             for input in op.inputs() {
-                let (memory, _) = self.source(input, &op.output.shape_or(input));
+                let (memory, has_offset) = self.place_of(input);
+                more.scalars += usize::from(has_offset);
                 let key = (memory.slot, memory.start);
                 if !self.maker(memory.slot).is_some_and(inside) && !cost.reads.contains(&key) {
                     more.read(key);
@@ -305,7 +313,7 @@ impl<'a> Graph<'a> {
         let mut candidates: Vec<usize> = Vec::new();
         let mut others: Vec<usize> = Vec::new();
         for input in op.inputs() {
-            let (memory, at) = self.source(input, &shape);
+            let Source { memory, at, .. } = self.source(input, &shape);
             let Some(made) = self.made(memory.slot) else { continue };
             let list = if at == Indexing::Same && memory.slot == input.slot { &mut candidates } else { &mut others };
             if !list.contains(&made) {
@@ -528,13 +536,6 @@ impl<'a> Graph<'a> {
 
 fn index(len: usize) -> u32 {
     u32::try_from(len).expect("lists are indexed by u32")
-}
-
-impl TensorRef {
-    /// The shape that inputs are broadcast to, if the node is elementwise; else the input's own.
-    fn shape_or(&self, input: &TensorRef) -> Shape {
-        if self.shape.broadcast(&input.shape) == Some(self.shape) { self.shape } else { input.shape }
-    }
 }
 
 const _: () = assert!(MAX_SCALARS + 8 <= 32, "scalars and sizes fit into the immediates that every device has");

@@ -16,8 +16,8 @@
 //!
 //! A program prints itself as WGSL, one `let` per expression. It runs as a dispatch on ordinary slots, so hazards,
 //! waves, memory and caches treat it like any kernel. A value that no kernel stores has a slot without memory; a
-//! reshaped tensor is the same memory. Sizes and scalars are immediates and inner dimensions are constants of the
-//! source, so most kernels serve any outermost length. An invocation computes several rows where these share part of
+//! reshaped tensor is the same memory. Sizes, scalars, offsets of slices, rows of tables and lengths of what is
+//! concatenated are immediates, and inner dimensions are constants of the source, so kernels serve any outermost length. An invocation computes several rows where these share part of
 //! their loads.
 //!
 //! Bounds: 1,024 operations per segment and 48 per kernel; past them the next one begins.
@@ -37,7 +37,7 @@ mod wgsl;
 use self::{graph::Graph, reach::Reach, slots::Slots, uses::Uses};
 pub use self::{
     kernel::{KernelSource, MAX_FOLDED},
-    program::{Body, Expr, Head, Indexing, Product, Program, ProgramBuffer, Reduce},
+    program::{Body, Expr, Head, Indexing, Offset, Product, Program, ProgramBuffer, Reduce, Scalar},
 };
 use crate::{Access, Caps, Mode, Op, OpKind, Recording, SlotId, Span, TensorIndex, TensorOp, TensorRef};
 
@@ -56,8 +56,8 @@ pub struct Lowered {
     /// For each program, the recorded ops it replaces: tensor operations, views that it reads through, copies whose
     /// destination it writes.
     pub members: Vec<Vec<u32>>,
-    /// The scalars of each tensor op: offsets in the recorded bytes. The op has a span of this list.
-    pub scalars: Vec<u32>,
+    /// The scalars of each tensor op. The op has a span of this list.
+    pub scalars: Vec<Scalar>,
 }
 
 /// Replaces tensor operations.
@@ -236,8 +236,7 @@ struct BoundProgram {
     program: Program,
     reads: Vec<(SlotId, std::ops::Range<u64>)>,
     writes: Vec<(SlotId, std::ops::Range<u64>)>,
-    /// Offsets of its scalars.
-    scalars: Vec<u32>,
+    scalars: Vec<Scalar>,
     /// The last of its operations.
     origin: u32,
     /// All of them, and the views it reads through.

@@ -2,6 +2,32 @@
 
 use crate::{ElementType, Function, Norm, RANK, Reduction, Shape, TensorRef};
 
+/// A number of elements that a kernel takes as a parameter, so that slices at different places share a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Offset {
+    /// Its index among the scalars of the kernel.
+    pub scalar: usize,
+    /// What it is a multiple of: 1, 2 or 4. Vectors are loaded at aligned places only.
+    pub align: u32,
+}
+
+impl Offset {
+    /// `None` for 0. The scalar is yet to be numbered.
+    fn of(value: u32) -> Option<Self> {
+        let align = 1 << value.trailing_zeros().min(2);
+        (value != 0).then_some(Self { scalar: 0, align })
+    }
+}
+
+/// A parameter of a kernel that is not a size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scalar {
+    /// A word of the caller's arena of immediates, at this byte.
+    Recorded(u32),
+    /// A word that follows from the recording.
+    Value(u32),
+}
+
 /// The position of an input's element for output element `e`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Indexing {
@@ -9,15 +35,16 @@ pub enum Indexing {
     Same,
     /// At `offset` + Σ index · stride, over (length, stride) of each dimension, the outermost first.
     Strided {
-        /// The first element.
-        offset: u32,
+        /// The first element; 0 if absent.
+        offset: Option<Offset>,
         /// Lengths and strides; dimensions that are contiguous in memory are merged.
         dims: Vec<(u32, u32)>,
     },
 }
 
 impl Indexing {
-    /// The indexing of a tensor of `shape` with these strides, broadcast to `from`.
+    /// The indexing of a tensor of `shape` with these strides, broadcast to `from`. The scalar of an offset that is
+    /// not 0 is yet to be numbered.
     #[must_use]
     pub fn new(from: &Shape, shape: &Shape, strides: &[u32; RANK], offset: u32) -> Self {
         if from.is_empty() {
@@ -42,7 +69,17 @@ impl Indexing {
         match dims.as_slice() {
             [] if offset == 0 => Self::Same,
             [(_, 1)] if offset == 0 => Self::Same,
-            _ => Self::Strided { offset, dims },
+            _ => Self::Strided { offset: Offset::of(offset), dims },
+        }
+    }
+
+    /// The first element, given the scalars of the kernel.
+    #[must_use]
+    #[inline]
+    pub fn first(&self, scalars: &[u32]) -> usize {
+        match self {
+            Self::Strided { offset: Some(offset), .. } => scalars[offset.scalar] as usize,
+            Self::Same | Self::Strided { offset: None, .. } => 0,
         }
     }
 
@@ -56,7 +93,8 @@ impl Indexing {
                 Some(((length, 0), _)) => length.is_multiple_of(width),
                 Some(((length, 1), outer)) => {
                     let aligned = |value: &u32| value.is_multiple_of(width);
-                    aligned(length) && aligned(offset) && outer.iter().all(|(_, stride)| aligned(stride))
+                    let start = offset.is_none_or(|offset| aligned(&offset.align));
+                    aligned(length) && start && outer.iter().all(|(_, stride)| aligned(stride))
                 }
                 Some(_) => false,
             },
@@ -78,7 +116,7 @@ impl Indexing {
     pub(crate) fn within(&self, row: u32) -> Self {
         match self {
             Self::Strided { offset, dims } if self.period() == Some(row) => match &dims[1..] {
-                [(_, 1)] if *offset == 0 => Self::Same,
+                [(_, 1)] if offset.is_none() => Self::Same,
                 inner => Self::Strided { offset: *offset, dims: inner.to_vec() },
             },
             at => at.clone(),
@@ -125,8 +163,8 @@ pub enum Expr {
         input: usize,
         /// The step with the index.
         index: usize,
-        /// Rows of the table.
-        rows: u32,
+        /// The scalar with the rows of the table.
+        rows: usize,
         /// Elements of each.
         row: u32,
     },
@@ -134,8 +172,8 @@ pub enum Expr {
     Join {
         /// The inputs.
         inputs: [usize; 2],
-        /// Elements of each piece.
-        pieces: [u32; 2],
+        /// The scalars with the elements of each piece; `None` if it has none.
+        pieces: [Option<usize>; 2],
     },
 }
 
@@ -302,7 +340,7 @@ impl Program {
 
 #[cfg(test)]
 mod tests {
-    use super::Indexing;
+    use super::{Indexing, Offset};
     use crate::Shape;
 
     fn at(from: &[u32], shape: &[u32], strides: Option<&[u32]>, offset: u32) -> Indexing {
@@ -315,7 +353,7 @@ mod tests {
     }
 
     fn strided(offset: u32, dims: &[(u32, u32)]) -> Indexing {
-        Indexing::Strided { offset, dims: dims.to_vec() }
+        Indexing::Strided { offset: Offset::of(offset), dims: dims.to_vec() }
     }
 
     #[test]

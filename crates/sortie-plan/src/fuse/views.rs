@@ -11,6 +11,14 @@ pub(super) struct View {
     pub(super) strides: [u32; RANK],
 }
 
+/// How a value is read.
+pub(super) struct Source {
+    pub(super) memory: TensorRef,
+    pub(super) at: Indexing,
+    /// The first element.
+    pub(super) offset: u32,
+}
+
 impl Graph<'_> {
     /// A node's output as a view of its input.
     pub(super) fn view(&self, op: &TensorOp) -> View {
@@ -62,12 +70,18 @@ impl Graph<'_> {
         Some(View { base, offset, strides: input.shape.strides() })
     }
 
-    /// The memory that an input is read from, and its indexing.
-    pub(super) fn source(&self, input: &TensorRef, from: &Shape) -> (TensorRef, Indexing) {
-        match self.seen(input) {
-            Some(view) => (view.base, Indexing::new(from, &input.shape, &view.strides, view.offset)),
-            None => (*input, Indexing::new(from, &input.shape, &input.shape.strides(), 0)),
-        }
+    /// How an input is read.
+    pub(super) fn source(&self, input: &TensorRef, from: &Shape) -> Source {
+        let (memory, strides, offset) = match self.seen(input) {
+            Some(view) => (view.base, view.strides, view.offset),
+            None => (*input, input.shape.strides(), 0),
+        };
+        Source { memory, at: Indexing::new(from, &input.shape, &strides, offset), offset }
+    }
+
+    /// The memory that an input is read from, and whether at an offset.
+    pub(super) fn place_of(&self, input: &TensorRef) -> (TensorRef, bool) {
+        self.seen(input).map_or((*input, false), |view| (view.base, view.offset != 0))
     }
 
     /// The memory that a node reads: the base of a view, or the view's own memory if the node cannot read through

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use sortie_plan::{
     Access, Caps, Grid, Groups, KernelIndex, Op, OpKind, Plan, Recording, Span, Touch,
-    fuse::{self, Lowered, Program},
+    fuse::{self, Lowered, Program, Scalar},
 };
 
 use super::{BackendState, Resources, cuts::CutsCache};
@@ -237,7 +237,7 @@ impl GeneratedKernels {
         lowered: &mut Recording,
         numbers: &mut FxHashMap<u64, KernelIndex>,
         generated: &GeneratedKernel,
-        scalars: &[u32],
+        scalars: &[Scalar],
     ) -> OpKind {
         let GeneratedKernel { kernel, words, grid } = generated;
         let index = *numbers.entry(kernel.id()).or_insert_with(|| {
@@ -246,7 +246,10 @@ impl GeneratedKernels {
         });
         let first = self.start + self.words.len() * 4;
         self.words.extend(words.iter().map(|word| ParamWord::Size(*word)));
-        self.words.extend(scalars.iter().map(|at| ParamWord::Scalar(*at)));
+        self.words.extend(scalars.iter().map(|scalar| match *scalar {
+            Scalar::Recorded(at) => ParamWord::Scalar(at),
+            Scalar::Value(word) => ParamWord::Size(word),
+        }));
         OpKind::Dispatch {
             kernel: index,
             grid: *grid,

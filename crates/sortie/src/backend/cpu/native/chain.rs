@@ -67,13 +67,15 @@ pub(super) enum ChainOp {
     Gather {
         table: Input,
         index: Operand,
+        /// The scalar with the rows of the table.
         rows: usize,
         row: usize,
         to: usize,
     },
     Join {
         inputs: [Input; 2],
-        pieces: [usize; 2],
+        /// The scalars with the elements of the pieces.
+        pieces: [Option<usize>; 2],
         to: usize,
     },
     Apply {
@@ -179,7 +181,7 @@ impl Chain {
                 }
                 let mut lent: SmallVec<[Option<&[u32]>; 16]> = SmallVec::new();
                 lent.resize(self.loads, None);
-                self.tasks.iter().for_each(|task| Block { start, len, inputs }.run(task, &mut places, &mut lent));
+                self.tasks.iter().for_each(|task| Block { start, len, inputs, scalars }.run(task, &mut places, &mut lent));
             }
         });
     }
@@ -213,13 +215,14 @@ struct Block<'a> {
     start: usize,
     len: usize,
     inputs: &'a [&'a [u32]],
+    scalars: &'a [u32],
 }
 
 impl<'a> Block<'a> {
     fn run(self, task: &ChainOp, places: &mut [&mut [u32]], lent: &mut [Option<&'a [u32]>]) {
-        let Self { start, len, inputs } = self;
+        let Self { start, len, inputs, scalars } = self;
         if let ChainOp::Load { input, at, lent: Some(load), .. } = task {
-            lent[*load] = lies(at, start, len).map(|first| &inputs[input.number][first..first + len]);
+            lent[*load] = lies(at, scalars, start, len).map(|first| &inputs[input.number][first..first + len]);
             if lent[*load].is_some() {
                 return;
             }
@@ -228,11 +231,15 @@ impl<'a> Block<'a> {
         let to = std::mem::take(&mut places[place]);
         let get = |operand: &Operand| operand.load.and_then(|load| lent[load]).unwrap_or(&*places[operand.place]);
         match task {
-            ChainOp::Load { input, at, .. } => load(inputs, *input, at, start, to),
+            ChainOp::Load { input, at, .. } => load(inputs, *input, at, scalars, start, to),
             ChainOp::Gather { table, index, rows, row, .. } => {
-                gather(inputs, *table, get(index), [*rows, *row], start, to);
+                let rows = scalars[*rows] as usize;
+                gather(inputs, *table, get(index), [rows, *row], start, to);
             }
-            ChainOp::Join { inputs: of, pieces, .. } => join(inputs, *of, *pieces, start, to),
+            ChainOp::Join { inputs: of, pieces, .. } => {
+                let pieces = pieces.map(|piece| piece.map_or(0, |scalar| scalars[scalar] as usize));
+                join(inputs, *of, pieces, start, to);
+            }
             ChainOp::Apply { f, of, result, args, .. } => {
                 native::apply(*f, *of, *result, args.each_ref().map(get), to);
             }
