@@ -234,7 +234,9 @@ impl<'a> Graph<'a> {
         self.group_of[node] = Some(group);
         let op = self.op(node);
         for side in 0..op.inputs().len() {
-            if let Some(maker) = self.input_within(op, side, |maker| maker != node && self.group_of[maker] == Some(group)) {
+            if let Some(maker) =
+                self.input_within(op, side, |maker| maker != node && self.group_of[maker] == Some(group))
+            {
                 self.outside[maker] -= 1;
             }
             if let Some(made) = self.made(self.memory(op, side).slot).filter(|made| *made != group) {
@@ -329,10 +331,9 @@ impl<'a> Graph<'a> {
         let mut target: Option<usize> = None;
         for candidate in candidates.clone() {
             let fits = self.takes(candidate, node)
-                && candidates
-                    .iter()
-                    .chain(&others)
-                    .all(|other| *other == candidate || Some(*other) == target || !self.reach.depends(*other, candidate))
+                && candidates.iter().chain(&others).all(|other| {
+                    *other == candidate || Some(*other) == target || !self.reach.depends(*other, candidate)
+                })
                 && !others.contains(&candidate);
             if !fits {
                 continue;

@@ -34,6 +34,10 @@ mod uses;
 mod views;
 mod wgsl;
 
+use std::hash::{Hash as _, Hasher as _};
+
+use rustc_hash::{FxHashMap, FxHasher};
+
 use self::{graph::Graph, reach::Reach, slots::Slots, uses::Uses};
 pub use self::{
     kernel::{KernelSource, MAX_FOLDED},
@@ -51,9 +55,9 @@ pub struct Lowered {
     pub recording: Recording,
     /// For each op, the op of the original that names it.
     pub origin: Vec<u32>,
-    /// The programs of the tensor ops.
+    /// The programs of the tensor ops, each once.
     pub programs: Vec<Program>,
-    /// For each program, the recorded ops it replaces: tensor operations, views that it reads through, copies whose
+    /// For each tensor op in order, the recorded ops it replaces: tensor operations, views that it reads through, copies whose
     /// destination it writes.
     pub members: Vec<Vec<u32>>,
     /// The scalars of each tensor op. The op has a span of this list.
@@ -72,6 +76,7 @@ pub fn lower(recording: &Recording, caps: &Caps) -> Lowered {
         stored: Vec::new(),
         slots: Slots::new(recording.slots.len()),
         reach: Reach::default(),
+        known: FxHashMap::default(),
         lowered: Lowered {
             recording: recording.without_ops(),
             origin: Vec::new(),
@@ -112,6 +117,8 @@ struct Lowering<'a> {
     stored: Vec<StoreTarget>,
     slots: Slots,
     reach: Reach,
+    /// Programs by their hash. A program whose hash another one has is kept as often as it comes.
+    known: FxHashMap<u64, u32>,
     lowered: Lowered,
 }
 
@@ -178,6 +185,19 @@ impl Lowering<'_> {
         self.lowered.origin.push(origin);
     }
 
+    /// The number of a program.
+    fn program(&mut self, program: Program) -> TensorIndex {
+        let mut hasher = FxHasher::default();
+        program.hash(&mut hasher);
+        let next = u32::try_from(self.lowered.programs.len()).expect("no more programs than ops");
+        let number = *self.known.entry(hasher.finish()).or_insert(next);
+        if self.lowered.programs.get(number as usize) == Some(&program) {
+            return TensorIndex(number);
+        }
+        self.lowered.programs.push(program);
+        TensorIndex(next)
+    }
+
     /// Ends the segment.
     fn flush(&mut self) {
         let pending = std::mem::take(&mut self.pending);
@@ -202,12 +222,8 @@ impl Lowering<'_> {
             let accesses = self.accesses(inputs.chain(outputs));
             let first = self.lowered.scalars.len();
             self.lowered.scalars.extend(kernel.scalars);
-            let kind = OpKind::Tensor {
-                tensor: TensorIndex(u32::try_from(self.lowered.programs.len()).expect("no more programs than ops")),
-                scalars: Span::new(first..self.lowered.scalars.len()),
-            };
-            let op = Op { kind, accesses };
-            self.lowered.programs.push(kernel.program);
+            let scalars = Span::new(first..self.lowered.scalars.len());
+            let op = Op { kind: OpKind::Tensor { tensor: self.program(kernel.program), scalars }, accesses };
             self.push(kernel.origin, op);
         }
         self.slots = slots;

@@ -8,6 +8,7 @@ mod arrange;
 mod blocks;
 mod checked;
 mod count;
+mod joined;
 mod map;
 mod mistakes;
 mod products;

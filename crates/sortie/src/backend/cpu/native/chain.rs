@@ -181,7 +181,9 @@ impl Chain {
                 }
                 let mut lent: SmallVec<[Option<&[u32]>; 16]> = SmallVec::new();
                 lent.resize(self.loads, None);
-                self.tasks.iter().for_each(|task| Block { start, len, inputs, scalars }.run(task, &mut places, &mut lent));
+                self.tasks
+                    .iter()
+                    .for_each(|task| Block { start, len, inputs, scalars }.run(task, &mut places, &mut lent));
             }
         });
     }

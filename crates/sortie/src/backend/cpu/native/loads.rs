@@ -63,14 +63,7 @@ impl<'a> StridedCursor<'a> {
     }
 }
 
-pub(super) fn load(
-    inputs: &[&[u32]],
-    input: Input,
-    at: &Indexing,
-    scalars: &[u32],
-    start: usize,
-    to: &mut [u32],
-) {
+pub(super) fn load(inputs: &[&[u32]], input: Input, at: &Indexing, scalars: &[u32], start: usize, to: &mut [u32]) {
     let Some(mut walk) = StridedCursor::new(at, scalars, start) else {
         return match at {
             Indexing::Same => copy(inputs, input, start, 1, to),
