@@ -100,7 +100,7 @@ impl More {
 }
 
 impl Cost {
-    fn add(&mut self, more: More) {
+    fn add(&mut self, more: &More) {
         self.nodes += more.nodes;
         self.scalars += more.scalars;
         self.sides += more.sides;
@@ -229,7 +229,7 @@ impl<'a> Graph<'a> {
     fn enter(&mut self, node: usize, group: usize) {
         if self.caps.fuse {
             let more = self.more(group, node);
-            self.groups[group].cost.add(more);
+            self.groups[group].cost.add(&more);
         }
         self.group_of[node] = Some(group);
         let op = self.op(node);
@@ -290,7 +290,7 @@ impl<'a> Graph<'a> {
             let slot = op.output.slot;
             let within = |reader: &u32| self.ops.binary_search(reader).is_ok_and(inside);
             more.writes = usize::from(self.uses.plain(slot) > 0 || !self.uses.readers(slot).iter().all(within));
-            cost.add(more);
+            cost.add(&more);
         }
         cost
     }
