@@ -183,7 +183,7 @@ impl<'a> Graph<'a> {
             // A view in another shape needs its own memory.
             if let Some(maker) = self.maker(input.slot)
                 && self.views[maker].is_some()
-                && self.seen(input).is_none()
+                && self.seen(input).is_none_or(|view| view.base.slot == input.slot)
             {
                 self.alone(maker);
             }

@@ -47,15 +47,20 @@ impl Graph<'_> {
         View { base: from.base, offset, strides }
     }
 
-    /// An input that is a view, in its own shape, or in any shape if its elements are contiguous.
+    /// An input that is a view, in its own shape, or in any shape and from any element if its elements are contiguous.
     pub(super) fn seen(&self, input: &TensorRef) -> Option<View> {
-        let Some(node) = self.maker(input.slot) else { return self.unaligned(input) };
-        let view = self.views[node].filter(|_| self.caps.fuse || self.group_of[node].is_none())?;
+        let made = self.maker(input.slot);
+        let view = made.and_then(|node| self.views[node].filter(|_| self.caps.fuse || self.group_of[node].is_none()));
+        let (Some(node), Some(view)) = (made, view) else { return self.unaligned(input) };
         let own = self.op(node).output.shape;
-        match own == input.shape {
-            true => Some(view),
-            false => side_by_side(&view, &own).then(|| View { strides: input.shape.strides(), ..view }),
+        if own == input.shape && input.start == 0 {
+            return Some(view);
         }
+        if !side_by_side(&view, &own) {
+            return self.unaligned(input);
+        }
+        let skipped = u32::try_from(input.start / input.element.bytes()).unwrap_or(u32::MAX);
+        Some(View { strides: input.shape.strides(), offset: view.offset.saturating_add(skipped), ..view })
     }
 
     /// A tensor whose start cannot be bound is read from the last bindable offset before it.

@@ -116,11 +116,12 @@ impl<'a> Emitter<'a> {
         let recording = self.recording;
         let mut groups: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
         for op in writes {
-            let slot = recording.accesses_of(&recording.ops[*op as usize])[0].slot.0 as usize;
-            if self.is_data[slot] && self.is_rows[slot] {
-                groups.entry(recording.slots[slot].bytes).or_default().push(*op);
-            } else {
-                self.keep(*op);
+            // What a replay has written for good has no access.
+            let access = recording.accesses_of(&recording.ops[*op as usize]).first();
+            let slot = access.map(|access| access.slot.0 as usize);
+            match slot.filter(|slot| self.is_data[*slot] && self.is_rows[*slot]) {
+                Some(slot) => groups.entry(recording.slots[slot].bytes).or_default().push(*op),
+                None => self.keep(*op),
             }
         }
         let mut groups: Vec<(u64, Vec<u32>)> = groups.into_iter().collect();

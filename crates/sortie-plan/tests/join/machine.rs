@@ -51,7 +51,7 @@ fn step(recording: &Recording, op: &Op, memory: &mut [Vec<u32>], reads: &mut Vec
             let words = memory[from][read].to_vec();
             memory[to][written].copy_from_slice(&words);
         }
-        OpKind::Write { data } => {
+        OpKind::Write { data } if op.accesses.len > 0 => {
             let (to, written) = range(0);
             // Small, so that they are also indices.
             memory[to][written].iter_mut().zip((data.start..).step_by(4)).for_each(|(to, at)| *to = mix(at, 7) % 5);

@@ -4,7 +4,7 @@
 mod machine;
 mod programs;
 
-use sortie_plan::{Caps, OpKind, Recording, TensorKind, join::join};
+use sortie_plan::{Caps, OpKind, Recording, TensorKind, fuse::lower, join::join};
 
 use self::{
     machine::run,
@@ -24,6 +24,13 @@ fn random_programs_compute_the_same_joined_and_in_order() {
         for (least, align) in [(2, 4), (3, 16), (2, 256)] {
             let Some(joined) = join(&recording, &caps(least, align)) else { continue };
             groups += joined.groups;
+            let lowered = lower(&joined.recording, &caps(least, align));
+            let kernels = lowered.recording.ops.iter().filter(|op| matches!(op.kind, OpKind::Tensor { .. }));
+            for access in kernels.flat_map(|op| lowered.recording.accesses_of(op)) {
+                assert!(access.start.is_multiple_of(u64::from(align)), "seed {seed}: {access:?} of a kernel, {align}");
+                let bytes = lowered.recording.slots[access.slot.0 as usize].bytes;
+                assert!(access.end <= bytes, "seed {seed}: {access:?} of a slot of {bytes} bytes");
+            }
             assert_eq!(run(&joined.recording), expected, "seed {seed}, at least {least}, aligned to {align}");
         }
     }
@@ -92,6 +99,28 @@ fn other_weights_or_other_numbers_are_not_joined() {
     let y = draft.map_number(x, 0);
     draft.read(y);
     assert_eq!(join(&draft.recording, &caps(2, 4)).map(|joined| joined.groups), Some(1));
+}
+
+#[test]
+fn what_a_replay_has_written_for_good_is_no_write() {
+    let mut draft = Draft::default();
+    for _ in 0..3 {
+        let x = draft.external(&[1, 8]);
+        draft.written_before();
+        let y = draft.map(&[x], &[1, 8]);
+        let z = draft.map(&[y], &[1, 8]);
+        draft.read(z);
+    }
+    assert!(join(&draft.recording, &caps(2, 4)).is_none());
+    let weights = draft.external(&[8, 8]);
+    for _ in 0..3 {
+        draft.written_before();
+        let x = draft.upload(&[1, 8]);
+        let y = draft.matmul(x, weights);
+        draft.read(y);
+    }
+    let joined = join(&draft.recording, &caps(2, 4)).expect("products by one weight");
+    assert_eq!(run(&joined.recording), run(&draft.recording));
 }
 
 #[test]

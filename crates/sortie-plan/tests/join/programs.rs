@@ -78,6 +78,11 @@ impl Draft {
         self.push(OpKind::Copy, &[Access::read(value.slot, value.start..value.end()), Access::write(to, 0..length)]);
     }
 
+    /// A write that is left without anything to do.
+    pub(crate) fn written_before(&mut self) {
+        self.push(OpKind::Write { data: Span::EMPTY }, &[]);
+    }
+
     pub(crate) fn barrier(&mut self) {
         self.push(OpKind::Barrier, &[]);
     }

@@ -21,7 +21,7 @@ fn pairs() -> &'static [Pair] {
         let open = |name: &str, join: bool| {
             let planning = Planning { join, ..Planning::default() };
             let options = DeviceOptions::default().with_device(name).with_planning(planning);
-            Device::open_with(options).unwrap_or_else(|error| panic!("{name}: {error}"))
+            Device::open_with(options).unwrap_or_else(|error| panic!("{name}: {error:?}"))
         };
         let pair = |name| Pair { name, on: open(name, true), off: open(name, false) };
         ["cpu", "llvmpipe", "swiftshader"].into_iter().filter(there).map(pair).collect()
@@ -115,8 +115,8 @@ fn random_instances_have_the_same_bits_joined_and_one_by_one() {
         };
         let mut all = 0;
         for seed in 0..cases {
-            let (joined, groups) = bits(on, &models[0], seed).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let (apart, none) = bits(off, &models[1], seed).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let (joined, groups) = bits(on, &models[0], seed).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            let (apart, none) = bits(off, &models[1], seed).unwrap_or_else(|error| panic!("{name}: {error:?}"));
             assert_eq!(joined, apart, "seed {seed} on {name}");
             assert_eq!(none, 0);
             all += groups;
@@ -144,7 +144,7 @@ fn a_replay_of_joined_instances_has_the_bits_of_the_batch() {
             assert_eq!(found, expected, "{name}");
             Ok::<(), sortie::Error>(())
         };
-        outcome().unwrap_or_else(|error| panic!("{name}: {error}"));
+        outcome().unwrap_or_else(|error| panic!("{name}: {error:?}"));
     }
 }
 
@@ -163,7 +163,7 @@ fn perceptrons_of_many_requests_are_a_product_for_each_layer() {
             }
             batch.plan()
         };
-        let plan = outcome().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let plan = outcome().unwrap_or_else(|error| panic!("{name}: {error:?}"));
         assert!(plan.groups() == 4 && plan.dispatches() <= 4, "{name}: {plan:?}");
     }
 }
