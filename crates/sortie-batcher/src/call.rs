@@ -17,7 +17,7 @@ use crate::{
     job::Job,
     queue::Priority,
     reply::Receiver,
-    response::{Part, ResponseFuture, Stage},
+    response::{Part, ResponseFuture, ResponseStage},
     state::{Admission, ReplyOf},
 };
 
@@ -91,7 +91,7 @@ impl<J: Job> Future for RequestFuture<J> {
         let (stage, task) = match request(&handle, input, self.options, caller, cx.waker()) {
             Ok(sent) => sent,
             Err(answer) => {
-                self.state = State::Sent(ResponseFuture::new(handle, Stage::Over));
+                self.state = State::Sent(ResponseFuture::new(handle, ResponseStage::Over));
                 return Poll::Ready(answer);
             }
         };
@@ -151,7 +151,7 @@ impl<J: Job> RequestFuture<J> {
         match self.state {
             State::Unsent(handle, input) => {
                 let sent = request(&handle, input, self.options, CallerKind::Later, Waker::noop());
-                let stage = sent.map_or_else(|answer| Stage::Answered(Box::new(answer)), |(stage, _)| stage);
+                let stage = sent.map_or_else(|answer| ResponseStage::Answered(Box::new(answer)), |(stage, _)| stage);
                 ResponseFuture::new(handle, stage)
             }
             State::Sent(response) => response,
@@ -187,7 +187,7 @@ fn request<J: Job>(
     options: CallOptions,
     caller: CallerKind,
     waker: &Waker,
-) -> Result<(Stage<J>, CallerTask), ReplyOf<J>> {
+) -> Result<(ResponseStage<J>, CallerTask), ReplyOf<J>> {
     let job = &handle.job;
     job.check(&input).map_err(Err)?;
     if let Some(answer) = job.answer_immediately(&input) {
@@ -197,7 +197,7 @@ fn request<J: Job>(
     if job.rows(&input) <= most {
         let (receiver, task) = admit(handle, input, options, true, caller, waker)?;
         handle.parked.perform(&handle.state, task, &receiver);
-        return Ok((Stage::Sent(receiver), task));
+        return Ok((ResponseStage::Sent(receiver), task));
     }
     let mut parts = Vec::new();
     for part in job.split(input, most) {
@@ -207,7 +207,7 @@ fn request<J: Job>(
     if parts.is_empty() {
         return Err(Err(Error::new(ErrorKind::Shape, "a job split an input into nothing").into()));
     }
-    Ok((Stage::Several(parts), CallerTask::Wait))
+    Ok((ResponseStage::Several(parts), CallerTask::Wait))
 }
 
 /// # Errors

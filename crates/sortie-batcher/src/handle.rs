@@ -21,7 +21,7 @@ pub(crate) struct Handle<J: Job> {
 
 impl<J: Job> Drop for Handle<J> {
     fn drop(&mut self) {
-        self.state.close(Error::new(ErrorKind::Canceled, "the batcher is gone"));
+        self.state.close(Error::new(ErrorKind::Canceled, "the batcher was dropped"));
         if let Some(driver) = &self.driver {
             driver.closed();
         }

@@ -111,39 +111,39 @@ mod tests {
     const US: Duration = Duration::from_micros(1);
     const MS: Duration = Duration::from_millis(1);
 
-    fn batch([rows, queued, capacity]: [usize; 3], service: Duration) -> FinishedBatch {
+    fn batch(rows: usize, queued: usize, capacity: usize, service: Duration) -> FinishedBatch {
         FinishedBatch { rows, service, queued, capacity }
     }
 
     #[test]
     fn callers_are_waited_for_until_they_are_back_or_it_takes_too_long() {
         let mut linger = Linger::default();
-        linger.begin(MS, batch([10, 2, 64], 200 * US), MS);
+        linger.begin(MS, batch(10, 2, 64, 200 * US), MS);
         assert_eq!(linger.target(MS, 11), Some(LingerTarget { rows: 12, until: MS + 100 * US }));
         assert_eq!(linger.target(MS, 12), None);
         assert_eq!(linger.target(MS + 100 * US, 0), None);
         // At most a fraction of `max_wait`.
-        linger.begin(MS, batch([10, 2, 64], 200 * US), 200 * US);
+        linger.begin(MS, batch(10, 2, 64, 200 * US), 200 * US);
         assert_eq!(linger.target(MS, 11), Some(LingerTarget { rows: 12, until: MS + 50 * US }));
         // A full batch does not wait.
-        linger.begin(MS, batch([10, 64, 64], 200 * US), MS);
+        linger.begin(MS, batch(10, 64, 64, 200 * US), MS);
         assert_eq!(linger.target(MS, 63), None);
     }
 
     #[test]
     fn a_single_caller_is_not_waited_for_and_several_at_least_as_long_as_a_thread_takes_to_wake() {
         let mut linger = Linger::default();
-        linger.begin(MS, batch([1, 0, 64], 200 * US), MS);
+        linger.begin(MS, batch(1, 0, 64, 200 * US), MS);
         assert_eq!(linger.target(MS, 0), None);
-        linger.begin(MS, batch([10, 0, 64], US), MS);
+        linger.begin(MS, batch(10, 0, 64, US), MS);
         assert_eq!(linger.target(MS, 0), Some(LingerTarget { rows: 10, until: MS + MIN_WINDOW }));
     }
 
     #[test]
-    fn where_no_caller_comes_back_it_is_only_tried_now_and_then() {
+    fn lingering_is_rarely_tried_if_no_caller_comes_back() {
         let mut linger = Linger::default();
         let mut waited = |came: usize| {
-            linger.begin(MS, batch([10, 0, 64], 200 * US), MS);
+            linger.begin(MS, batch(10, 0, 64, 200 * US), MS);
             let waits = linger.target(MS, 0).is_some();
             linger.end(came);
             waits

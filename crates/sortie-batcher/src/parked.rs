@@ -69,7 +69,7 @@ impl<J: Job> Parked<J> {
         }
     }
 
-    /// Runs one batch of a worker that was lent to the calling thread, a caller's. What it leaves to do is left to others: another
+    /// Runs one batch of a worker that was lent to the calling thread, a caller's. Remaining work is left to others: another
     /// caller, or the worker's thread.
     fn run(&self, state: &StateOf<J>, worker: usize, receiver: &Receiver<ReplyOf<J>>) {
         // It is polled afterwards.

@@ -42,10 +42,10 @@ use crate::{
 #[must_use = "a request whose answer is dropped is left out"]
 pub struct ResponseFuture<J: Job> {
     handle: Arc<Handle<J>>,
-    stage: Stage<J>,
+    stage: ResponseStage<J>,
 }
 
-pub(crate) enum Stage<J: Job> {
+pub(crate) enum ResponseStage<J: Job> {
     /// Answered without a worker.
     Answered(Box<ReplyOf<J>>),
     Sent(Receiver<ReplyOf<J>>),
@@ -68,26 +68,26 @@ impl<J: Job> Future for ResponseFuture<J> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let polled = match &mut this.stage {
-            Stage::Answered(_) => match std::mem::replace(&mut this.stage, Stage::Over) {
-                Stage::Answered(answer) => Poll::Ready(*answer),
+            ResponseStage::Answered(_) => match std::mem::replace(&mut this.stage, ResponseStage::Over) {
+                ResponseStage::Answered(answer) => Poll::Ready(*answer),
                 _ => unreachable!("it was answered"),
             },
-            Stage::Sent(receiver) => this.handle.parked.poll(&this.handle.state, receiver, cx),
-            Stage::Several(_) => this.poll_several(cx),
-            Stage::Over => {
+            ResponseStage::Sent(receiver) => this.handle.parked.poll(&this.handle.state, receiver, cx),
+            ResponseStage::Several(_) => this.poll_several(cx),
+            ResponseStage::Over => {
                 let taken = Error::new(ErrorKind::Canceled, "the answer has been taken already");
                 Poll::Ready(Err(taken.into()))
             }
         };
         if polled.is_ready() {
-            this.stage = Stage::Over;
+            this.stage = ResponseStage::Over;
         }
         polled
     }
 }
 
 impl<J: Job> ResponseFuture<J> {
-    pub(crate) fn new(handle: Arc<Handle<J>>, stage: Stage<J>) -> Self {
+    pub(crate) fn new(handle: Arc<Handle<J>>, stage: ResponseStage<J>) -> Self {
         Self { handle, stage }
     }
 
@@ -104,7 +104,7 @@ impl<J: Job> ResponseFuture<J> {
     }
 
     fn poll_several(&mut self, cx: &mut Context<'_>) -> Poll<ReplyOf<J>> {
-        let Stage::Several(parts) = &mut self.stage else { unreachable!("it was split") };
+        let ResponseStage::Several(parts) = &mut self.stage else { unreachable!("it was split") };
         let mut all = true;
         for part in parts.iter_mut() {
             let Part::Sent(receiver) = part else { continue };
@@ -126,7 +126,7 @@ impl<J: Job> ResponseFuture<J> {
 
 impl<J: Job> Drop for ResponseFuture<J> {
     fn drop(&mut self) {
-        if let Stage::Sent(receiver) = &mut self.stage
+        if let ResponseStage::Sent(receiver) = &mut self.stage
             && receiver.leave()
         {
             self.handle.state.pass_on();

@@ -13,7 +13,7 @@ pub(crate) fn max_in_flight(device: &Device) -> usize {
     if device.info().kind == DeviceKind::Cpu { 0 } else { 64 }
 }
 
-/// The time of a run, and what the device did meanwhile.
+/// The time of a run, with the device's submissions and dispatches during it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measurement {
     pub(crate) time: Duration,

@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Progress {
     last: Instant,
-    /// Hidden if there is none.
+    /// Hidden if stderr is not a terminal.
     bar: ProgressBar,
 }
 

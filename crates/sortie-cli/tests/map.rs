@@ -105,7 +105,7 @@ fn succeeds(output: &Output) -> String {
 }
 
 #[test]
-fn a_plain_file_goes_through_in_windows() {
+fn a_plain_file_is_processed_in_windows() {
     let place = Place::new("plain");
     let all: Vec<f32> = (0..1000).map(|at| at as f32).collect();
     place.floats("x.bin", &all);
@@ -141,7 +141,7 @@ fn an_array_keeps_its_shape_when_its_rows_keep_their_width() {
 }
 
 #[test]
-fn rows_types_entry_points_and_constants_are_as_told() {
+fn rows_types_entry_points_and_constants_follow_the_options() {
     let place = Place::new("rows");
     place.file("lengths.wgsl", ROUNDED.as_bytes());
     place.file("x.npy", &npy("<f4", "(3, 2)", &bytes(&[3.0, 4.0, 6.0, 8.0, 5.0, 12.0])));
@@ -188,7 +188,7 @@ fn what_would_be_overwritten_is_refused() {
 }
 
 #[test]
-fn mistakes_are_told_and_leave_nothing_behind() {
+fn mistakes_are_reported_and_leave_no_files() {
     let place = Place::new("mistakes");
     place.floats("x.bin", &[1.0, 2.0, 3.0]);
     place.file("odd.bin", &[0; 7]);

@@ -95,7 +95,7 @@ fn npy(descr: &str, shape: &str, elements: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_device_keeps_every_buffer_that_is_asked_for() {
+fn every_device_writes_every_requested_output_file() {
     let folder = Folder::new();
     let arguments = format!(
         "{RUN} --input x=x.npy --input 0.1=y.bin --output sums=sums.npy --output pairs=pairs.npy --output calls=calls.bin --repeat 2"
@@ -134,7 +134,7 @@ fn an_output_is_an_input_of_the_next_run_and_generated_data_is_the_same_in_every
 }
 
 #[test]
-fn a_mistake_is_named_and_leaves_no_file_behind() {
+fn a_mistake_is_named_and_no_file_remains() {
     let folder = Folder::new();
     folder.file(
         "mixed.wgsl",

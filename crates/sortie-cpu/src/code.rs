@@ -343,7 +343,7 @@ pub(crate) struct Join {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoopPlan {
     pub(crate) split: Option<DivergentLoop>,
-    /// Its lanes may move.
+    /// How its lanes are packed; `None` if they are not.
     pub(crate) pack: Option<Box<PackPlan>>,
     /// The shape of the lanes that stay, grown until it no longer changes.
     pub(crate) shape: Shape,
@@ -363,7 +363,7 @@ pub(crate) struct CarriedRegister {
     pub(crate) written: bool,
 }
 
-/// A loop whose lanes leave one by one.
+/// A loop that lanes leave in different iterations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DivergentLoop {
     pub(crate) outer: Region,
@@ -380,7 +380,7 @@ pub(crate) struct DivergentLoop {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoopExit {
     pub(crate) target: LoopId,
-    /// From a loop whose lanes leave one by one: the region that leaves, and where its lanes are collected.
+    /// For a loop that lanes leave in different iterations: the region that exits, and the register that collects its lanes.
     pub(crate) split: Option<(Region, Option<Reg>)>,
 }
 

@@ -100,7 +100,7 @@ pub(crate) enum BlockOrder {
     Line,
     /// Row by row: an operand is per row or per column.
     Rows,
-    /// The same, where a row has one block.
+    /// As `Rows`, for rows of one block.
     Column,
 }
 

@@ -1,6 +1,6 @@
 //! Short notations for recordings, for this crate's own tests.
 
-use crate::{Access, Grid, KernelIndex, Mode, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
+use crate::{Access, KernelIndex, Mode, Op, OpGrid, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
 
 /// A recording built by a test.
 pub(crate) struct Draft {
@@ -28,7 +28,7 @@ impl Draft {
 
     pub(crate) fn dispatch_over(&mut self, groups: [u32; 3], accesses: &[Access]) {
         let kernel = KernelIndex(0);
-        let (grid, immediates) = (Grid::Direct(groups), Span::EMPTY);
+        let (grid, immediates) = (OpGrid::Direct(groups), Span::EMPTY);
         self.op(OpKind::Dispatch { kernel, grid, immediates, hidden_immediates: 0 }, accesses);
     }
 

@@ -17,7 +17,7 @@
 //! devices, and a plan never changes a bit of the recording's result.
 //!
 //! ```
-//! use sortie_plan::{Access, Caps, Grid, Op, OpKind, Recording, SlotInfo, SlotKind, Span, plan};
+//! use sortie_plan::{Access, Caps, OpGrid, Op, OpKind, Recording, SlotInfo, SlotKind, Span, plan};
 //!
 //! let mut recording = Recording::new();
 //! let kernel = recording.push_kernel(7);
@@ -30,7 +30,7 @@
 //!     recording.push_op(Op {
 //!         kind: OpKind::Dispatch {
 //!             kernel,
-//!             grid: Grid::Direct([1, 1, 1]),
+//!             grid: OpGrid::Direct([1, 1, 1]),
 //!             immediates: Span::EMPTY,
 //!             hidden_immediates: 0,
 //!         },
@@ -55,8 +55,9 @@ mod steps;
 
 pub use caps::{Caps, MatmulKernel};
 pub use record::{
-    Access, Constant, ElementType, Fingerprint, Function, Grid, KernelIndex, Lane, Mode, Norm, Op, OpKind, Port, Ports,
-    RANK, Recording, Reduction, Shape, SlotId, SlotInfo, SlotKind, Span, TensorIndex, TensorKind, TensorOp, TensorRef,
+    Access, Constant, ElementType, Fingerprint, Function, KernelIndex, Lane, Mode, Norm, Op, OpGrid, OpKind, Port,
+    Ports, RANK, Recording, Reduction, Shape, SlotId, SlotInfo, SlotKind, Span, TensorIndex, TensorKind, TensorOp,
+    TensorRef,
 };
 pub use steps::{
     AccessId, BarrierKind, Copy, CopyId, Cut, CutRule, Dispatch, DispatchId, Fill, FillId, FoldedGrid, GRID_BLOCK,

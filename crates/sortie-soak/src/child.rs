@@ -15,7 +15,7 @@ use crate::{
     report::{Event, monotonic},
 };
 
-/// How a child ended and what it told.
+/// How a child process ended, and what it reported.
 #[derive(Debug, Default)]
 pub struct Ended {
     /// Operations done.

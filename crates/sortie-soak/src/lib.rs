@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`command`] | the command line |
 //! | [`part`] | [`Part`](part::Part): one attack, and its outcome |
-//! | [`report`] | [`Report`](report::Report): what a child process tells its parent |
+//! | [`report`] | [`Report`](report::Report): what a child process reports to its parent |
 //! | [`child`] | a child process: started, watched, judged |
 //! | [`campaign`] | parts run on devices for a given time |
 //! | [`summary`] | the table at the end |

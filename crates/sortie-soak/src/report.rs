@@ -1,5 +1,5 @@
-//! What a child process tells its parent: one event per line of JSON on standard output, flushed at once, so that a crash
-//! loses nothing.
+//! What a child process reports to its parent: one event per line of JSON on standard output, flushed at once, so that a
+//! crash loses nothing.
 
 use std::{
     fmt::Display,
@@ -18,7 +18,7 @@ pub struct Report {
     at: String,
 }
 
-/// What a child tells.
+/// An event that a child reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// What it is about to do. The last one is shown if the child crashes.
@@ -79,7 +79,7 @@ impl Report {
         send(&Event::Figure(name.into(), value));
     }
 
-    /// Tells the reader something that is no failure.
+    /// Reports a remark that is no failure.
     pub fn note(&self, what: impl Display) {
         send(&Event::Note(what.to_string()));
     }
@@ -94,7 +94,7 @@ impl Report {
         self.faults
     }
 
-    /// Tells that this process is about to exit. The parent measures how long that takes.
+    /// Reports that this process is about to exit. The parent measures how long that takes.
     pub fn exiting(&self) {
         send(&Event::Operations(self.operations + 1));
         send(&Event::Exiting(monotonic()));

@@ -147,7 +147,7 @@ fn interpolation_is_the_same_from_either_end() {
 }
 
 #[test]
-fn half_a_turn_is_gone_as_without_slerp() {
+fn half_a_turn_is_interpolated_as_without_slerp() {
     for theta in 0..16 {
         let ends = [theta, theta + 8].map(|theta| [State::from_layers([Layer::new(0, theta); LAYERS])]);
         for t in [0.1, 0.3, 0.5, 0.9] {

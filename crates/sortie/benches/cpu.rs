@@ -44,95 +44,13 @@ const SCAN: &str = include_str!("kernels/scan.wgsl");
 
 /// A product as code generators write it: everything declared `read_write`, four rows by one `vec4` for each invocation
 /// in private arrays, every load and store guarded.
-const PRODUCT: &str = "
-    @group(0) @binding(0) var<storage, read_write> info: array<u32>;
-    @group(0) @binding(1) var<storage, read_write> a: array<vec4<f32>>;
-    @group(0) @binding(2) var<storage, read_write> b: array<vec4<f32>>;
-    @group(0) @binding(3) var<storage, read_write> c: array<vec4<f32>>;
-    @compute @workgroup_size(8, 8) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        let rows = info[0];
-        let inner = info[1];
-        let depth = inner / 4u;
-        let across = info[2] / 4u;
-        let row = id.y * 4u;
-        var sums: array<vec4<f32>, 4>;
-        for (var k = 0u; k < depth; k++) {
-            var left: array<vec4<f32>, 4>;
-            for (var i = 0u; i < 4u; i++) {
-                var v = vec4<f32>();
-                if row + i < rows && k < depth { v = a[(row + i) * depth + k]; }
-                left[i] = v;
-            }
-            var right: array<vec4<f32>, 4>;
-            for (var i = 0u; i < 4u; i++) {
-                var v = vec4<f32>();
-                if k * 4u + i < inner && id.x < across { v = b[(k * 4u + i) * across + id.x]; }
-                right[i] = v;
-            }
-            for (var i = 0u; i < 4u; i++) {
-                sums[i] += left[i].x * right[0] + left[i].y * right[1] + left[i].z * right[2] + left[i].w * right[3];
-            }
-        }
-        for (var i = 0u; i < 4u; i++) {
-            if row + i < rows && id.x < across { c[(row + i) * across + id.x] = sums[i]; }
-        }
-    }";
+const PRODUCT: &str = include_str!("kernels/guarded_product.wgsl");
 
 /// A stencil over all eight neighbours in loops, each looked up by a function that knows the edges, in groups of 16×16.
-const EDGES: &str = "
-    struct Size { width: u32, height: u32, rate: f32 }
-    @group(0) @binding(0) var<uniform> size: Size;
-    @group(0) @binding(1) var<storage, read> old: array<f32>;
-    @group(0) @binding(2) var<storage, read_write> next: array<f32>;
-    fn at(x: i32, y: i32) -> f32 {
-        if x < 0 || y < 0 || x >= i32(size.width) || y >= i32(size.height) { return 0.0; }
-        return old[u32(y) * size.width + u32(x)];
-    }
-    @compute @workgroup_size(16, 16) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x >= size.width || id.y >= size.height { return; }
-        let x = i32(id.x);
-        let y = i32(id.y);
-        var sum = 0.0;
-        for (var dy = -1; dy <= 1; dy++) {
-            for (var dx = -1; dx <= 1; dx++) {
-                if dx != 0 || dy != 0 { sum += at(x + dx, y + dy); }
-            }
-        }
-        let own = at(x, y);
-        next[id.y * size.width + id.x] = own + size.rate * (sum - 8.0 * own);
-    }";
+const EDGES: &str = include_str!("kernels/edges.wgsl");
 
 /// Forces between points that are near each other: points are sorted by cell, and each looks into nine cells.
-const NEIGHBOURS: &str = "
-    struct Size { side: u32, count: u32, reach: f32 }
-    @group(0) @binding(0) var<uniform> size: Size;
-    @group(0) @binding(1) var<storage, read> starts: array<u32>;
-    @group(0) @binding(2) var<storage, read> points: array<vec4<f32>>;
-    @group(0) @binding(3) var<storage, read_write> result: array<vec4<f32>>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x >= size.count { return; }
-        let own = points[id.x].xyz;
-        let cell = vec2<i32>(own.xy);
-        var force = vec3<f32>();
-        var near = 0.0;
-        for (var dy = -1; dy <= 1; dy++) {
-            for (var dx = -1; dx <= 1; dx++) {
-                let other = cell + vec2<i32>(dx, dy);
-                if any(other < vec2<i32>(0)) || any(other >= vec2<i32>(i32(size.side))) { continue; }
-                let number = u32(other.y) * size.side + u32(other.x);
-                let end = starts[number + 1u];
-                for (var i = starts[number]; i < end; i++) {
-                    let offset = points[i].xyz - own;
-                    let square = dot(offset, offset);
-                    if i != id.x && square < size.reach * size.reach {
-                        force += offset / (square + 0.01);
-                        near += 1.0;
-                    }
-                }
-            }
-        }
-        result[id.x] = vec4<f32>(force, near);
-    }";
+const NEIGHBOURS: &str = include_str!("kernels/neighbours.wgsl");
 
 fn stencil_in_rust(inputs: &[Vec<u32>], next: &mut [u32]) {
     let (old, side) = (&inputs[0], 2 * SIDE);

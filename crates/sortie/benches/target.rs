@@ -234,18 +234,14 @@ struct Schedule {
 
 impl Schedule {
     fn offer(&self, batcher: &Batcher<OnDevice<Work>>, seed: u64, to: &mpsc::Sender<Offered>) {
-        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut random = fastrand::Rng::with_seed(seed);
         let mut arrival = self.begin;
         while arrival < self.begin + self.time {
             thread::sleep(arrival.saturating_duration_since(Instant::now()));
             let late = arrival.elapsed();
             let sent = to.send((arrival, late, batcher.call(vec![self.steps]).send()));
             assert!(sent.is_ok(), "the answers are waited for");
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            let even = (random >> 11) as f64 / (1_u64 << 53) as f64;
-            arrival += Duration::from_secs_f64(-(1.0 - even).ln() / self.rate);
+            arrival += Duration::from_secs_f64(-(1.0 - random.f64()).ln() / self.rate);
         }
     }
 }

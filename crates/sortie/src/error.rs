@@ -190,7 +190,7 @@ impl Error {
     pub(crate) fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
         list.try_reserve(more).map_err(|error| {
             let wanted = (more as u64).saturating_mul(size_of::<T>() as u64);
-            let message = format!("the host has no {wanted} bytes of memory");
+            let message = format!("the host cannot allocate {wanted} bytes");
             Self::new(ErrorKind::OutOfMemory { wanted, budget: 0 }, message).caused_by(error)
         })
     }
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_happened_in_comes_first_on_every_line() {
+    fn the_context_comes_first_on_every_line() {
         let all = Error::all(vec![Error::new(ErrorKind::Shape, "one"), Error::new(ErrorKind::Grid, "two")]);
         let all = all.expect("two mistakes make an error").within("window 3");
         assert_eq!(all.to_string(), "window 3: one\nwindow 3: two");

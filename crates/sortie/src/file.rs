@@ -39,7 +39,7 @@ pub(crate) fn is_no_file(error: &io::Error) -> bool {
 
 /// Replaces the file at a path in one step, so that no reader sees half of it. A symbolic link is replaced, not
 /// followed.
-pub(crate) fn replace(path: &Path, access: Access, parts: &[&[u8]]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, access: FileAccess, parts: &[&[u8]]) -> io::Result<()> {
     // Random, because a process id may be reused while the file of a crashed process still exists.
     let beside = path.with_extension(format!("{:016x}.tmp", RandomState::new().build_hasher().finish()));
     let mut file = fresh(access).open(&beside)?;
@@ -55,7 +55,7 @@ pub(crate) fn replace(path: &Path, access: Access, parts: &[&[u8]]) -> io::Resul
 
 /// The permissions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum FileAccess {
     /// Readable by its user only.
     Private,
     /// The default permissions.
@@ -78,14 +78,14 @@ fn not_blocking() -> OpenOptions {
 }
 
 /// Options that fail if the path exists, even as a symbolic link.
-fn fresh(access: Access) -> OpenOptions {
+fn fresh(access: FileAccess) -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
         options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-        if access == Access::Private {
+        if access == FileAccess::Private {
             options.mode(0o600);
         }
     }
@@ -115,7 +115,7 @@ mod tests {
         let path = folder.join("a.toml");
         assert_eq!(any(&path, 8).expect_err("nothing").kind(), io::ErrorKind::NotFound);
         for text in [&b"one"[..], b"another"] {
-            replace(&path, Access::Usual, &[&text[..1], &text[1..]]).expect("a file");
+            replace(&path, FileAccess::Usual, &[&text[..1], &text[1..]]).expect("a file");
             assert_eq!(any(&path, 8).expect("the file"), text);
         }
         assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1);
@@ -141,7 +141,7 @@ mod tests {
         let path = folder.join("a");
         fs::create_dir(&path).expect("a folder");
         assert!(any(&path, 8).is_err());
-        assert!(replace(&path, Access::Private, &[b"text"]).is_err());
+        assert!(replace(&path, FileAccess::Private, &[b"text"]).is_err());
         assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1, "the temporary file is gone");
         fs::remove_dir_all(folder).expect("it is ours");
     }
@@ -167,14 +167,14 @@ mod tests {
         let (link, target) = (folder.join("a"), folder.join("b"));
         fs::write(&target, "precious").expect("a file");
         std::os::unix::fs::symlink(&target, &link).expect("a link");
-        replace(&link, Access::Private, &[b"text"]).expect("a file");
+        replace(&link, FileAccess::Private, &[b"text"]).expect("a file");
         assert_eq!(fs::read_to_string(&target).expect("the target"), "precious");
         let metadata = fs::symlink_metadata(&link).expect("the file");
         assert!(metadata.is_file());
         assert_eq!(std::os::unix::fs::MetadataExt::mode(&metadata) & 0o777, 0o600);
-        assert!(fresh(Access::Usual).open(&link).is_err(), "only a new name will do");
+        assert!(fresh(FileAccess::Usual).open(&link).is_err(), "only a new name will do");
         std::os::unix::fs::symlink(folder.join("nothing"), folder.join("dangling")).expect("a link");
-        assert!(fresh(Access::Usual).open(folder.join("dangling")).is_err());
+        assert!(fresh(FileAccess::Usual).open(folder.join("dangling")).is_err());
         assert!(!folder.join("nothing").exists());
         fs::remove_dir_all(folder).expect("it is ours");
     }

@@ -27,7 +27,7 @@
 //! # Ok::<(), sortie::Error>(())
 //! ```
 //!
-//! # What there is
+//! # Overview
 //!
 //! | task | types | guide |
 //! |---|---|---|

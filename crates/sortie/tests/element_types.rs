@@ -131,6 +131,21 @@ fn reinterpreted_memory_fits_and_is_the_same_memory() {
 }
 
 #[test]
+fn a_reinterpreted_slice_that_begins_inside_an_element_says_so() {
+    let device = Device::cpu().expect("the CPU opens");
+    let bytes = device.upload(&[1_u8; 12]).expect("it fits");
+    let batch = device.batch();
+    let scratch = batch.scratch::<u32>(8);
+    let readings = [batch.read(bytes.slice(1..5).reinterpret::<u32>()), batch.read(scratch.slice(2..5).slice(1..4))];
+    let error = batch.submit().expect_err("two mistakes");
+    assert_eq!((error.kind(), error.mistakes().len(), readings.len()), (ErrorKind::Shape, 2, 2));
+    for mistake in error.mistakes() {
+        let said = mistake.to_string();
+        assert!(said.contains("reaches past its end, or does not begin and end with an element of 4 bytes"), "{said}");
+    }
+}
+
+#[test]
 fn bindings_by_name_come_in_any_order_and_all_have_names_or_none() {
     let device = Device::cpu().expect("the CPU opens");
     let sub = device.kernel(

@@ -269,7 +269,7 @@ fn a_device_of_our_own_does_not_encode() -> Result<()> {
 }
 
 #[test]
-fn a_dropped_encoder_or_command_buffer_cancels_the_batch_and_leaves_no_trace() -> Result<()> {
+fn a_dropped_encoder_or_command_buffer_cancels_the_batch_without_effect() -> Result<()> {
     on_each(|app| {
         let x = app.guest.upload(&[5_u32; LEN])?;
         for finished in [false, true] {

@@ -160,7 +160,7 @@ fn work(device: &Device) -> sortie::Result<()> {
 }
 
 #[test]
-fn a_recorder_hears_what_the_snapshot_says() -> sortie::Result<()> {
+fn a_recorder_gets_the_values_of_the_snapshot() -> sortie::Result<()> {
     for name in ["noop", "cpu"] {
         let book = Book::default();
         let device = book.open(name);

@@ -105,7 +105,7 @@ fn a_batch_is_planned_encoded_and_submitted_in_spans_of_those_names() {
 }
 
 #[test]
-fn a_device_that_opens_and_a_batch_that_is_cut_are_told() {
+fn opened_devices_and_cut_batches_are_logged() {
     for name in ["noop", "cpu"] {
         let log = Log::default();
         with_default(log.clone(), || {
@@ -126,7 +126,7 @@ fn a_device_that_opens_and_a_batch_that_is_cut_are_told() {
 }
 
 #[test]
-fn a_lost_device_is_told_once_and_one_that_was_let_go_not_at_all() {
+fn a_lost_device_is_logged_once_and_a_dropped_one_not_at_all() {
     let log = Log::default();
     with_default(log.clone(), || {
         let device = open("noop");
@@ -202,7 +202,7 @@ fn opened_by_an_index_for_want_of_hardware_it_warns_too() {
 }
 
 #[test]
-fn whoever_asks_for_the_built_in_cpu_is_not_warned() {
+fn opening_the_built_in_cpu_by_name_logs_no_warning() {
     assert_eq!(warnings("opens_the_cpu_twice", without_drivers), [""; 0]);
     let named = warnings("opens_twice", |child| {
         without_drivers(child);
@@ -231,7 +231,7 @@ fn a_software_driver_is_slow_and_that_is_said_once() {
 
 /// Compiled on a thread of its own, which a subscriber of this thread does not see.
 #[test]
-fn a_kernel_is_told_once_and_how_long_it_took() {
+fn a_compiled_kernel_is_logged_once_with_its_time() {
     for (device, says) in [("noop", "DEBUG a pipeline is compiled "), ("cpu", "DEBUG a kernel is ready ")] {
         let said = logged(Level::DEBUG, "compiles_twice", |child| {
             child.env("SORTIE_DEVICE", device);

@@ -11,8 +11,8 @@ fn config() -> BatchConfig {
 }
 
 /// A device with this many batches of at most two in flight.
-fn flying(flights: usize) -> Capacity {
-    Capacity { free: flights < 2, idle: flights == 0, linger: None, size: 4, reserved: 0, arrived_since: None }
+fn in_flight(batches: usize) -> Capacity {
+    Capacity { free: batches < 2, idle: batches == 0, linger: None, size: 4, reserved: 0, arrived_since: None }
 }
 
 fn request(queue: &mut RequestQueue<u32>, at: u32, number: u32) {
@@ -25,7 +25,7 @@ fn one(at: u32, request: u32) -> QueuedRequest<u32> {
 
 fn take(queue: &mut RequestQueue<u32>, key: u64, at: u32, size: usize) -> TakenBatch<u32> {
     let mut taken = TakenBatch::default();
-    queue.take(&mut taken, key, at * MS, &Capacity { size, ..flying(0) }, |_| false);
+    queue.take(&mut taken, key, at * MS, &Capacity { size, ..in_flight(0) }, |_| false);
     taken
 }
 
@@ -36,17 +36,17 @@ fn numbers(taken: &TakenBatch<u32>) -> Vec<u32> {
 #[test]
 fn a_batch_flies_when_it_is_full_or_its_oldest_request_has_waited() {
     let mut queue = RequestQueue::new(&config());
-    assert_eq!(queue.decide(MS, &flying(0), false), Decision::Until(None));
+    assert_eq!(queue.decide(MS, &in_flight(0), false), Decision::Until(None));
     request(&mut queue, 1, 1);
     request(&mut queue, 2, 2);
-    assert_eq!(queue.decide(2 * MS, &flying(0), false), Decision::Until(Some(6 * MS)));
-    assert_eq!(queue.decide(6 * MS, &flying(0), false), Decision::Start(0, FlushReason::Waited));
+    assert_eq!(queue.decide(2 * MS, &in_flight(0), false), Decision::Until(Some(6 * MS)));
+    assert_eq!(queue.decide(6 * MS, &in_flight(0), false), Decision::Start(0, FlushReason::Waited));
     request(&mut queue, 3, 3);
     request(&mut queue, 3, 4);
     request(&mut queue, 3, 5);
-    assert_eq!(queue.decide(3 * MS, &flying(1), false), Decision::Start(0, FlushReason::Full));
+    assert_eq!(queue.decide(3 * MS, &in_flight(1), false), Decision::Start(0, FlushReason::Full));
     assert_eq!(numbers(&take(&mut queue, 0, 3, 4)), [1, 2, 3, 4]);
-    assert_eq!(queue.decide(3 * MS, &flying(0), false), Decision::Until(Some(8 * MS)));
+    assert_eq!(queue.decide(3 * MS, &in_flight(0), false), Decision::Until(Some(8 * MS)));
 }
 
 #[test]
@@ -54,31 +54,31 @@ fn waits_shorter_than_a_millisecond_are_kept() {
     let us = Duration::from_micros(1);
     let mut queue = RequestQueue::new(&config().with_max_wait(30 * us));
     queue.push(0, Priority::Normal, QueuedRequest { arrived: 7 * us, ..one(0, 1) });
-    assert_eq!(queue.decide(36 * us, &flying(1), false), Decision::Until(Some(37 * us)));
-    assert_eq!(queue.decide(37 * us, &flying(1), false), Decision::Start(0, FlushReason::Waited));
+    assert_eq!(queue.decide(36 * us, &in_flight(1), false), Decision::Until(Some(37 * us)));
+    assert_eq!(queue.decide(37 * us, &in_flight(1), false), Decision::Start(0, FlushReason::Waited));
 }
 
 #[test]
 fn nothing_flies_while_enough_is_under_way() {
     let mut queue = RequestQueue::new(&config());
     (0..9).for_each(|number| request(&mut queue, 0, number));
-    assert_eq!(queue.decide(99 * MS, &flying(2), false), Decision::Until(None));
-    assert_eq!(queue.decide(99 * MS, &flying(1), false), Decision::Start(0, FlushReason::Full));
+    assert_eq!(queue.decide(99 * MS, &in_flight(2), false), Decision::Until(None));
+    assert_eq!(queue.decide(99 * MS, &in_flight(1), false), Decision::Start(0, FlushReason::Full));
 }
 
 #[test]
 fn a_greedy_batch_flies_when_nothing_is_under_way() {
     let mut queue = RequestQueue::new(&config().with_greedy(true));
     request(&mut queue, 1, 1);
-    assert_eq!(queue.decide(MS, &flying(0), false), Decision::Start(0, FlushReason::Idle));
-    assert_eq!(queue.decide(MS, &flying(1), false), Decision::Until(Some(6 * MS)));
+    assert_eq!(queue.decide(MS, &in_flight(0), false), Decision::Start(0, FlushReason::Idle));
+    assert_eq!(queue.decide(MS, &in_flight(1), false), Decision::Until(Some(6 * MS)));
 }
 
 #[test]
 fn a_greedy_batch_waits_for_callers_who_come_back() {
     let mut queue = RequestQueue::new(&config().with_greedy(true));
     request(&mut queue, 1, 1);
-    let waits = Capacity { linger: Some(LingerTarget { rows: 4, until: 3 * MS }), ..flying(0) };
+    let waits = Capacity { linger: Some(LingerTarget { rows: 4, until: 3 * MS }), ..in_flight(0) };
     assert_eq!(queue.decide(MS, &waits, false), Decision::Until(Some(3 * MS)));
     (2..5).for_each(|number| request(&mut queue, 1, number));
     assert_eq!(queue.decide(MS, &waits, false), Decision::Start(0, FlushReason::Full));
@@ -88,37 +88,37 @@ fn a_greedy_batch_waits_for_callers_who_come_back() {
 fn closing_flies_all_that_waits() {
     let mut queue = RequestQueue::new(&config());
     request(&mut queue, 1, 1);
-    assert_eq!(queue.decide(MS, &flying(1), true), Decision::Start(0, FlushReason::Closing));
+    assert_eq!(queue.decide(MS, &in_flight(1), true), Decision::Start(0, FlushReason::Closing));
 }
 
 #[test]
 fn what_is_left_to_others_is_not_taken() {
     let mut queue = RequestQueue::new(&config().with_greedy(true));
     (0..7).for_each(|number| request(&mut queue, 0, number));
-    let taker = |left| Capacity { reserved: left, ..flying(0) };
-    assert_eq!(queue.decide(MS, &taker(7), false), Decision::Until(None));
-    assert_eq!(queue.decide(MS, &taker(4), false), Decision::Start(0, FlushReason::Idle));
-    assert_eq!(queue.decide(MS, &taker(3), false), Decision::Start(0, FlushReason::Full));
+    let capacity = |left| Capacity { reserved: left, ..in_flight(0) };
+    assert_eq!(queue.decide(MS, &capacity(7), false), Decision::Until(None));
+    assert_eq!(queue.decide(MS, &capacity(4), false), Decision::Start(0, FlushReason::Idle));
+    assert_eq!(queue.decide(MS, &capacity(3), false), Decision::Start(0, FlushReason::Full));
     let mut taken = TakenBatch::default();
-    queue.take(&mut taken, 0, MS, &taker(5), |_| false);
+    queue.take(&mut taken, 0, MS, &capacity(5), |_| false);
     assert_eq!(numbers(&taken), [0, 1]);
 }
 
 #[test]
-fn different_keys_never_share_a_batch_and_the_one_that_waited_longer_goes_first() {
+fn different_keys_never_share_a_batch_and_the_longest_waiting_starts_first() {
     let mut queue = RequestQueue::new(&config());
     queue.push(7, Priority::Normal, one(2, 1));
     queue.push(8, Priority::Normal, one(1, 2));
     queue.push(7, Priority::Normal, one(3, 3));
-    assert_eq!(queue.decide(9 * MS, &flying(0), false), Decision::Start(8, FlushReason::Waited));
+    assert_eq!(queue.decide(9 * MS, &in_flight(0), false), Decision::Start(8, FlushReason::Waited));
     assert_eq!(numbers(&take(&mut queue, 8, 9, 4)), [2]);
-    assert_eq!(queue.decide(9 * MS, &flying(0), false), Decision::Start(7, FlushReason::Waited));
+    assert_eq!(queue.decide(9 * MS, &in_flight(0), false), Decision::Start(7, FlushReason::Waited));
     assert_eq!(numbers(&take(&mut queue, 7, 9, 4)), [1, 3]);
     assert_eq!(queue.rows(), 0);
 }
 
 #[test]
-fn lines_of_keys_that_are_gone_do_not_pile_up() {
+fn queues_of_unused_keys_are_removed() {
     let mut queue = RequestQueue::new(&config().with_queue_capacity(1000));
     (0..100).for_each(|key| queue.push(key, Priority::Normal, one(0, 0)));
     (0..100).for_each(|key| assert_eq!(numbers(&take(&mut queue, key, 0, 4)), [0]));
@@ -184,7 +184,7 @@ fn what_has_expired_is_found_on_the_timer_and_when_a_batch_is_taken() {
     let mut queue = RequestQueue::new(&config());
     queue.push(0, Priority::Normal, QueuedRequest { deadline: Some(3 * MS), ..one(0, 1) });
     queue.push(0, Priority::Normal, one(0, 2));
-    assert_eq!(queue.decide(MS, &flying(2), false), Decision::Until(Some(3 * MS)));
+    assert_eq!(queue.decide(MS, &in_flight(2), false), Decision::Until(Some(3 * MS)));
     let mut late = Vec::new();
     queue.expire(2 * MS, &mut late);
     assert_eq!(late, []);
@@ -193,7 +193,7 @@ fn what_has_expired_is_found_on_the_timer_and_when_a_batch_is_taken() {
     queue.push(0, Priority::Normal, QueuedRequest { deadline: Some(9 * MS), ..one(8, 3) });
     queue.expire(9 * MS, &mut late);
     assert_eq!((late, queue.rows()), (vec![3], 0));
-    assert_eq!(queue.decide(9 * MS, &flying(0), false), Decision::Until(None));
+    assert_eq!(queue.decide(9 * MS, &in_flight(0), false), Decision::Until(None));
 }
 
 #[test]
@@ -201,18 +201,18 @@ fn who_waits_outside_expires_too() {
     let mut queue = RequestQueue::new(&config());
     queue.push(0, Priority::Normal, QueuedRequest { rows: 16, ..one(0, 1) });
     queue.push(0, Priority::Normal, QueuedRequest { deadline: Some(3 * MS), ..one(0, 2) });
-    assert_eq!(queue.decide(MS, &flying(2), false), Decision::Until(Some(3 * MS)));
+    assert_eq!(queue.decide(MS, &in_flight(2), false), Decision::Until(Some(3 * MS)));
     let mut late = Vec::new();
     queue.expire(3 * MS, &mut late);
     assert_eq!((late, queue.blocked_requests()), (vec![2], 0));
 }
 
 #[test]
-fn who_has_gone_takes_no_place_in_a_batch_and_can_be_swept_out() {
+fn dropped_callers_take_no_place_in_a_batch_and_can_be_swept_out() {
     let mut queue = RequestQueue::new(&config());
     (0..12).for_each(|number| request(&mut queue, 0, number));
     let mut taken = TakenBatch::default();
-    queue.take(&mut taken, 0, MS, &flying(0), |number| number % 2 == 0);
+    queue.take(&mut taken, 0, MS, &in_flight(0), |number| number % 2 == 0);
     assert_eq!((numbers(&taken), taken.gone), (vec![1, 3, 5, 7], vec![0, 2, 4, 6]));
     let mut gone = Vec::new();
     queue.sweep(|number| *number < 11, &mut gone);
@@ -224,7 +224,7 @@ fn what_would_be_answered_too_late_takes_no_place_in_a_batch() {
     let mut queue = RequestQueue::new(&config());
     (1..=6).for_each(|at| request(&mut queue, at, at));
     let mut taken = TakenBatch::default();
-    queue.take(&mut taken, 0, 7 * MS, &Capacity { arrived_since: Some(3 * MS), ..flying(0) }, |_| false);
+    queue.take(&mut taken, 0, 7 * MS, &Capacity { arrived_since: Some(3 * MS), ..in_flight(0) }, |_| false);
     assert_eq!((numbers(&taken), taken.shed, queue.rows()), (vec![3, 4, 5, 6], vec![1, 2], 0));
 }
 
@@ -292,11 +292,11 @@ struct Life {
     queue: RequestQueue<usize>,
     known: Vec<Known>,
     /// In flight.
-    flights: VecDeque<Vec<usize>>,
+    in_flight: VecDeque<Vec<usize>>,
     now: Duration,
     closing: bool,
     /// The order in which they were started.
-    flown: Vec<usize>,
+    started: Vec<usize>,
 }
 
 impl Life {
@@ -321,7 +321,7 @@ impl Life {
             Event::Pass(millis) => self.now += millis * MS,
             Event::Complete | Event::Fail => {
                 let end = if matches!(event, Event::Fail) { End::Failed } else { End::Answered };
-                for number in self.flights.pop_front().unwrap_or_default() {
+                for number in self.in_flight.pop_front().unwrap_or_default() {
                     self.ends(number, end)?;
                 }
             }
@@ -348,9 +348,9 @@ impl Life {
             self.ends(number, End::Expired)?;
         }
         loop {
-            let flying = self.flights.len();
-            let (free, idle) = (flying < self.config.in_flight, flying == 0);
-            let taker = Capacity {
+            let batches = self.in_flight.len();
+            let (free, idle) = (batches < self.config.in_flight, batches == 0);
+            let capacity = Capacity {
                 free,
                 idle,
                 linger: None,
@@ -358,74 +358,74 @@ impl Life {
                 reserved: 0,
                 arrived_since: None,
             };
-            match self.queue.decide(self.now, &taker, self.closing) {
+            match self.queue.decide(self.now, &capacity, self.closing) {
                 Decision::Until(until) => {
                     prop_assert!(until.is_none_or(|until| until > self.now), "it would not sleep");
                     prop_assert!(!free || self.queue.rows() == 0 || until.is_some(), "it would not wake");
                     break;
                 }
-                Decision::Start(key, reason) => self.fly(key, reason, &taker)?,
+                Decision::Start(key, reason) => self.start(key, reason, &capacity)?,
             }
         }
         let waiting = self.known.iter().enumerate().filter(|(number, known)| {
-            known.end.is_none() && !self.flights.iter().flatten().any(|flying| flying == number)
+            known.end.is_none() && !self.in_flight.iter().flatten().any(|started| started == number)
         });
         let rows: usize = waiting.map(|(_, known)| known.rows).sum();
         let outside: usize = self.queue.blocked.iter().map(|(_, _, waiting)| waiting.rows).sum();
         prop_assert_eq!(self.queue.rows() + outside, rows);
         if let Some((_, _, first)) = self.queue.blocked.front() {
-            prop_assert!(!self.queue.fits(first.rows), "there is room for who waits outside");
+            prop_assert!(!self.queue.fits(first.rows), "a waiting caller's request would fit");
         }
         Ok(())
     }
 
-    fn fly(&mut self, key: u64, reason: FlushReason, taker: &Capacity) -> Result<(), TestCaseError> {
-        prop_assert!(self.flights.len() < self.config.in_flight);
+    fn start(&mut self, key: u64, reason: FlushReason, capacity: &Capacity) -> Result<(), TestCaseError> {
+        prop_assert!(self.in_flight.len() < self.config.in_flight);
         let before = self.queue.rows();
         let mut taken = TakenBatch::default();
-        self.queue.take(&mut taken, key, self.now, taker, |number| self.known[*number].gone);
+        self.queue.take(&mut taken, key, self.now, capacity, |number| self.known[*number].gone);
         prop_assert!(taken.expired.is_empty(), "they were looked for just before");
-        prop_assert!(taken.rows <= taker.size || taken.batch.len() == 1);
+        prop_assert!(taken.rows <= capacity.size || taken.batch.len() == 1);
         prop_assert_eq!(taken.rows, taken.batch.iter().map(|one| one.rows).sum::<usize>());
         prop_assert!(!taken.batch.is_empty() || !taken.gone.is_empty());
         prop_assert!(taken.batch.iter().all(|one| self.known[one.request].key == key));
         prop_assert!(taken.batch.iter().all(|one| !self.known[one.request].gone));
         let waited = taken.batch.iter().map(|one| self.now - one.arrived).max().unwrap_or_default();
         match reason {
-            FlushReason::Full => prop_assert!(before >= taker.size),
+            FlushReason::Full => prop_assert!(before >= capacity.size),
             FlushReason::Closing => prop_assert!(self.closing),
             FlushReason::Waited => {
                 prop_assert!(waited >= self.config.max_wait || self.queue.rows() > 0 || !taken.gone.is_empty());
             }
-            FlushReason::Idle => prop_assert!(taker.idle && self.config.greedy),
+            FlushReason::Idle => prop_assert!(capacity.idle && self.config.greedy),
         }
         for number in taken.gone {
             self.ends(number, End::Canceled)?;
         }
         let batch: Vec<usize> = taken.batch.into_iter().map(|one| one.request).collect();
-        self.flown.extend(&batch);
+        self.started.extend(&batch);
         if !batch.is_empty() {
-            self.flights.push_back(batch);
+            self.in_flight.push_back(batch);
         }
         Ok(())
     }
 }
 
 fn live(events: Vec<Event>, config: BatchConfig) -> Result<(), TestCaseError> {
-    let (queue, known, flights) = (RequestQueue::new(&config), Vec::new(), VecDeque::new());
-    let mut life = Life { config, queue, known, flights, now: Duration::ZERO, closing: false, flown: Vec::new() };
+    let (queue, known, in_flight) = (RequestQueue::new(&config), Vec::new(), VecDeque::new());
+    let mut life = Life { config, queue, known, in_flight, now: Duration::ZERO, closing: false, started: Vec::new() };
     for event in events.into_iter().chain([Event::Close]) {
         life.happen(&event)?;
     }
     // Closing drains the queue, however long it is.
-    while !life.flights.is_empty() {
+    while !life.in_flight.is_empty() {
         life.happen(&Event::Complete)?;
     }
     prop_assert!(life.known.iter().all(|known| known.end.is_some()), "all have ended: {:?}", life.known);
     prop_assert_eq!((life.queue.rows(), life.queue.blocked_requests()), (0, 0));
     // Requests of one key and priority start in the order of arrival.
-    for (place, one) in life.flown.iter().enumerate() {
-        for other in &life.flown[..place] {
+    for (place, one) in life.started.iter().enumerate() {
+        for other in &life.started[..place] {
             let (own, before) = (&life.known[*one], &life.known[*other]);
             let alike = (own.key, own.priority) == (before.key, before.priority);
             prop_assert!(!alike || other < one, "{other} before {one}");
@@ -435,7 +435,7 @@ fn live(events: Vec<Event>, config: BatchConfig) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn whatever_happens_each_request_leaves_once_in_order_and_within_the_limits() {
+fn each_request_leaves_the_queue_once_in_order_and_within_the_limits() {
     let full = std::env::var("SORTIE_CASES").is_ok_and(|cases| cases == "full");
     let run = ProptestConfig {
         cases: if full { 20_000 } else { 2_000 },

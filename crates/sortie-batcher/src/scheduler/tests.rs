@@ -29,12 +29,12 @@ fn scheduler(each: &[u32]) -> Scheduler {
 #[test]
 fn a_device_that_is_alone_takes_whatever_there_is() {
     let mut scheduler = Scheduler::new(config(), 1);
-    let taker = Capacity { free: true, idle: true, linger: None, size: 100, reserved: 0, arrived_since: None };
-    assert_eq!(scheduler.capacity(0, MS, 7), taker);
+    let capacity = Capacity { free: true, idle: true, linger: None, size: 100, reserved: 0, arrived_since: None };
+    assert_eq!(scheduler.capacity(0, MS, 7), capacity);
     scheduler.dispatched(0, 7, 0, MS);
-    assert_eq!(scheduler.capacity(0, 999 * MS, 7), Capacity { idle: false, ..taker });
+    assert_eq!(scheduler.capacity(0, 999 * MS, 7), Capacity { idle: false, ..capacity });
     scheduler.dispatched(0, 7, 0, MS);
-    assert_eq!(scheduler.capacity(0, 999 * MS, 7), Capacity { idle: false, free: false, ..taker });
+    assert_eq!(scheduler.capacity(0, 999 * MS, 7), Capacity { idle: false, free: false, ..capacity });
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn who_is_busy_is_not_waited_for_longer_than_others_would_take() {
 #[test]
 fn who_does_no_row_in_time_gets_a_probe_now_and_then() {
     let mut scheduler = scheduler(&[5_000, 10]);
-    let taker = scheduler.capacity(0, 2 * PROBE_INTERVAL, 500);
-    assert_eq!((taker.free, taker.size), (true, 1));
+    let capacity = scheduler.capacity(0, 2 * PROBE_INTERVAL, 500);
+    assert_eq!((capacity.free, capacity.size), (true, 1));
     scheduler.dispatched(0, 1, 0, 2 * PROBE_INTERVAL);
     scheduler.finished(0, 0, 2 * PROBE_INTERVAL + 5 * MS);
     let after = |time: Duration| scheduler.capacity(0, 2 * PROBE_INTERVAL + time, 500);

@@ -18,8 +18,8 @@ use crate::{
     lone::CallerTurn,
 };
 
-/// A caller whose thread waits runs a batch that is expected to take at most this long. Meanwhile nobody rejects
-/// requests that expire, and for longer batches waking a thread matters less.
+/// A caller whose thread waits runs a batch that is expected to take at most this long. During that
+/// time requests that expire are not rejected, and for longer batches the cost of waking a thread matters less.
 pub(super) const LONGEST: Duration = Duration::from_millis(1);
 /// The same for a caller that is polled: an executor's other tasks wait for it.
 const LONGEST_POLL: Duration = Duration::from_micros(50);
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(super) struct Lending {
     state: LendingState,
-    /// When its thread wakes by itself, if it sleeps.
+    /// When the timer of its sleeping thread ends.
     timer: Option<Duration>,
     /// A batch in flight was signaled since the worker last looked.
     pub(super) signaled: bool,

@@ -37,7 +37,7 @@ fn an_answer_is_taken_once() {
 }
 
 #[test]
-fn a_caller_that_goes_is_known_to_have_gone() {
+fn a_dropped_receiver_is_known_to_be_gone() {
     let mut slab = slab::<u32>();
     let (reply, sender) = ReplySlab::insert(&mut slab, Waker::noop().clone());
     assert!(!sender.is_gone());
@@ -97,7 +97,7 @@ fn callers_wake_each_other_and_the_answering_thread_wakes_the_rest() {
 }
 
 /// A waker that owns another caller, until it is dropped.
-struct Other(#[expect(dead_code, reason = "it is there to be dropped")] Receiver<Answer<u32>>);
+struct Other(#[expect(dead_code, reason = "only its drop matters")] Receiver<Answer<u32>>);
 
 impl Wake for Other {
     fn wake(self: Arc<Self>) {}

@@ -214,7 +214,7 @@ fn tasks_of_one_executor_share_batches() {
 }
 
 #[test]
-fn a_task_that_goes_before_it_runs_the_batch_leaves_others_theirs() {
+fn a_task_dropped_before_it_runs_the_batch_does_not_affect_other_requests() {
     let (batcher, _) = started(polled(), BatchConfig::default(), Threads::default());
     for round in 0..200 {
         let poll = |request: &mut sortie_batcher::RequestFuture<Doubler>| {
@@ -233,7 +233,7 @@ fn a_task_that_goes_before_it_runs_the_batch_leaves_others_theirs() {
 }
 
 #[test]
-fn a_task_that_is_not_polled_again_keeps_nobody_waiting() {
+fn a_task_that_is_not_polled_again_delays_no_other_caller() {
     let (batcher, _) = started(polled(), BatchConfig::default(), Threads::default());
     for round in 0..50 {
         let mut request = batcher.call(Ask::Double(1));

@@ -7,7 +7,7 @@ use sortie_batcher::{Driver, Threads, batch_fn};
 use super::*;
 
 #[test]
-fn threads_call_their_hooks_and_end_when_the_last_handle_is_gone() {
+fn threads_call_their_hooks_and_end_when_the_last_handle_is_dropped() {
     let started = Arc::new(AtomicUsize::new(0));
     let (closed, threads) = mpsc::channel();
     let counted = started.clone();

@@ -48,7 +48,7 @@ fn a_failure_that_concerns_all_requests_is_not_tried_again() {
 }
 
 #[test]
-fn a_worker_that_fails_recovers_and_goes_on() {
+fn a_failed_worker_recovers_and_continues() {
     let (batcher, mut worker, connection) = service(Doubler { reconnects: true, ..Doubler::default() }, eight());
     let responses = send(&batcher, &[Ask::Double(1), Ask::Disconnect]);
     let done = steps(&mut worker);

@@ -126,7 +126,7 @@ fn a_sleeping_worker_wakes_when_a_batch_asks_to_be_polled() {
 }
 
 #[test]
-fn waits_and_batches_are_traced_when_it_is_asked_for() {
+fn waits_and_batches_are_traced_on_request() {
     let traced = Arc::new(AtomicUsize::new(0));
     let job = Doubler { traced: Some(traced.clone()), ..Doubler::default() };
     let (batcher, mut worker, _) = service(job, BatchConfig::default());

@@ -184,7 +184,7 @@ fn callers_of_all_kinds_share_batches_that_finish_later() {
 }
 
 #[test]
-fn a_task_that_goes_before_it_runs_the_batch_leaves_it_to_the_thread() {
+fn the_thread_runs_the_batch_of_a_task_dropped_before_it_ran() {
     explore_callers(true, |ran| {
         let mut callers = vec![asking(CallerKind::Polled, &[2, 4], ran), asking(CallerKind::Later, &[6], ran)];
         callers.extend([1, 2].map(|polls| going(CallerKind::Polled, 8, polls)));
@@ -193,7 +193,7 @@ fn a_task_that_goes_before_it_runs_the_batch_leaves_it_to_the_thread() {
 }
 
 #[test]
-fn a_task_that_is_not_polled_again_keeps_nobody_waiting() {
+fn a_task_that_is_not_polled_again_delays_no_other_caller() {
     explore_callers(true, |ran| {
         let ran_by = ran.clone();
         let stalled = move |lending: &Arc<Lending>| {
@@ -223,7 +223,7 @@ fn a_request_that_fails_the_batch_of_a_caller_fails_alone() {
 }
 
 #[test]
-fn closing_answers_what_callers_run_and_refuses_what_comes() {
+fn closing_answers_requests_that_callers_run_and_refuses_new_ones() {
     explore(|| {
         let caller = |kind, number| -> Caller {
             Box::new(move |lending| match ask(lending, number, kind, &Arc::default()) {

@@ -207,7 +207,7 @@ fn without_room_they_are_told_at_once() {
 }
 
 #[test]
-fn closing_answers_what_is_admitted_and_refuses_what_comes() {
+fn closing_answers_admitted_requests_and_refuses_new_ones() {
     explore(|| {
         let mut callers: Vec<_> = [2, 4, 6].map(|number| asking_in_vain(number, ErrorKind::Canceled)).into();
         callers.push(Box::new(|state| state.close(closed())));
@@ -217,7 +217,7 @@ fn closing_answers_what_is_admitted_and_refuses_what_comes() {
 }
 
 #[test]
-fn a_device_that_is_lost_for_good_leaves_its_work_to_the_other() {
+fn work_of_a_permanently_lost_device_moves_to_the_other() {
     explore(|| {
         let job = Triple { limits: limits(config()), ..Triple::default() };
         let callers = [2, 4, 6].map(|number| asking_in_vain(number, ErrorKind::Other));
@@ -238,7 +238,7 @@ fn a_device_that_is_lost_fails_what_it_has_and_recovers() {
 }
 
 #[test]
-fn a_worker_that_is_dropped_leaves_no_caller_waiting() {
+fn dropping_a_worker_fails_its_waiting_callers() {
     explore(|| {
         let (config, device) = (config(), Arc::new(Device::default()));
         let job = Arc::new(Triple { limits: limits(config), ..Triple::default() });

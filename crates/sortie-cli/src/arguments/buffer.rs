@@ -121,7 +121,7 @@ pub(super) fn is_named(binding: &BindingInfo, key: &str, all: &[BindingInfo]) ->
         || (binding.binding.to_string() == key && only(binding.binding))
 }
 
-/// As it is shown.
+/// The display form.
 pub(super) fn name(binding: &BindingInfo) -> String {
     format!("{} ({}.{})", binding.name, binding.group, binding.binding)
 }

@@ -16,7 +16,7 @@ use crate::{
     rounds::{RoundBudget, quartiles, rounds},
 };
 
-/// As many as can be told apart in a picture.
+/// Maximum bars: more could not be distinguished in the picture.
 pub(super) const OPS: usize = 40;
 
 /// Names and colours, by [`Stage`].

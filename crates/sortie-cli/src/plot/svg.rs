@@ -7,7 +7,7 @@ use std::fmt::Display;
 pub(super) struct Svg(String);
 
 /// A place in the picture.
-pub(super) type Point = (f64, f64);
+pub(super) type Position = (f64, f64);
 
 impl Svg {
     /// `label` describes the picture to screen readers.
@@ -18,25 +18,25 @@ impl Svg {
         ))
     }
 
-    pub(super) fn line(&mut self, class: &str, (x1, y1): Point, (x2, y2): Point) {
+    pub(super) fn line(&mut self, class: &str, (x1, y1): Position, (x2, y2): Position) {
         self.add(format_args!("<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"));
     }
 
     /// A dot with a tooltip.
-    pub(super) fn dot(&mut self, class: &str, (x, y): Point, tooltip: &str) {
+    pub(super) fn dot(&mut self, class: &str, (x, y): Position, tooltip: &str) {
         let tooltip = escaped(tooltip);
         self.add(format_args!(
             "<circle class=\"dot {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\"><title>{tooltip}</title></circle>"
         ));
     }
 
-    pub(super) fn curve(&mut self, class: &str, points: &[Point]) {
+    pub(super) fn curve(&mut self, class: &str, points: &[Position]) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         self.add(format_args!("<polyline class=\"curve {class}\" points=\"{}\"/>", points.join(" ")));
     }
 
     /// `anchor` is `start`, `middle` or `end`.
-    pub(super) fn text(&mut self, class: &str, (x, y): Point, anchor: &str, text: &str) {
+    pub(super) fn text(&mut self, class: &str, (x, y): Position, anchor: &str, text: &str) {
         let text = escaped(text);
         self.add(format_args!(
             "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"

@@ -45,11 +45,11 @@ pub(super) struct FunctionFrame<'a> {
     facts: Rc<FunctionFacts>,
     /// Variables that hold what it returns.
     result: Vec<Reg>,
-    /// What `break` and `continue` leave.
+    /// The targets of `break` and `continue`.
     loops: Vec<BreakTarget>,
 }
 
-/// A loop or switch that `break` leaves; `continue` skips switches.
+/// A loop or switch that `break` exits; `continue` ignores switches.
 #[derive(Clone, Copy)]
 struct BreakTarget {
     id: LoopId,
@@ -251,7 +251,7 @@ impl<'a> Lower<'a> {
             }
             self.block(frame, continuing)?;
         }
-        // `lower` starts again, without unrolling.
+        // `lower` starts over without unrolling.
         self.unknown_index = true;
         Err(Unsupported { what: "a loop that has more iterations than counted".into(), span: Span::UNDEFINED })
     }

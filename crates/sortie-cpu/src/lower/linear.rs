@@ -13,7 +13,7 @@ use crate::{
 /// Maximum rounds before variables count as not linear: a chain of variables could take a round each.
 const MAX_ROUNDS: u32 = 64;
 
-/// How a register grows along a row: by the step per lane within a workgroup, and per workgroup.
+/// How a register grows along a row: the step from lane to lane within a workgroup, and from workgroup to workgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Linear {
     /// Not analysed yet.

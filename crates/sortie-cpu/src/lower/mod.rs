@@ -11,15 +11,15 @@
 //! |---|---|
 //! | `lower` | naga's IR to instructions on scalar registers |
 //! | `unroll` | `for` loops of few iterations become copies of their body, private arrays that they index registers |
-//! | `optimise` | short ifs become selects, invariants leave loops, unread results go |
+//! | `optimise` | short `if`s become selects, loop invariants are hoisted, unread results are removed |
 //! | `waits`, `retries` | finds kernels with loops that wait for an atomic of a buffer: their workgroups run one at a time |
 //! | `subgroup` | subgroup and quad operations |
 //! | `wide` | 64-bit integers, as pairs of registers |
 //! | `regions` | which lanes are active where; whether a register is uniform, per row, per column or per lane |
 //! | `linear` | which indices grow by the same step along a row, which are in bounds, which are the invocation's own |
 //! | `pairs` | two instructions in one: products with sums, sums that respect a mask |
-//! | `pack` | loops whose lanes may move once many have left |
-//! | `allocate` | registers whose lives do not overlap share a place |
+//! | `pack` | loops whose lanes may be packed once many have left |
+//! | `allocate` | registers whose live ranges do not overlap share a slot |
 
 mod allocate;
 mod build;
@@ -63,8 +63,8 @@ use crate::{
     opcode::Opcode,
 };
 
-/// Nesting depth of bodies, those of functions included: they are run by recursion, on a
-/// stack that may be 2 MiB, at 8 KiB a level where nothing is optimised.
+/// Nesting depth of bodies, those of functions included. Bodies are executed recursively, on a stack that may be 2 MiB,
+/// at 8 KiB a level in unoptimised builds.
 const MAX_DEPTH: u32 = 200;
 
 /// The registers of a value, one for each scalar.
@@ -92,7 +92,7 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Low
     }
 }
 
-/// Lowers one entry point. `None`: an array was kept in registers, but an index into it is not known.
+/// Lowers one entry point. `None`: an array was kept in registers, but an index into it is not a constant.
 fn lower_with(
     module: &Module,
     info: &ModuleInfo,
@@ -100,7 +100,8 @@ fn lower_with(
     tuning: LoweringOptions,
     unrolls: bool,
 ) -> Result<Option<Compiled>> {
-    let missing = || Unsupported { what: format!("an entry point {entry:?} that is not there"), span: Span::UNDEFINED };
+    let missing =
+        || Unsupported { what: format!("an entry point {entry:?} that does not exist"), span: Span::UNDEFINED };
     let index = module.entry_points.iter().position(|point| point.name == entry).ok_or_else(missing)?;
     let point = &module.entry_points[index];
     let info_of_entry = info.get_entry_point(index);
@@ -196,14 +197,14 @@ struct Lower<'a> {
     facts: FxHashMap<Option<Handle<Function>>, std::rc::Rc<pointer::FunctionFacts>>,
     /// Short loops are unrolled. Private arrays that only their counters index are in registers.
     unrolls: bool,
-    /// One of them has another index.
+    /// An index into one of these arrays is not a constant: lowering starts over without unrolling.
     unknown_index: bool,
     shared: Vec<Body>,
     shared_by: FxHashMap<(Handle<Function>, Vec<pointer::Target>), function::SharedFunction>,
     barriers: bool,
-    /// Has subgroup operations, or inputs.
+    /// Has subgroup operations or subgroup builtins.
     subgroups: bool,
-    /// Has atomics of 64 bits.
+    /// Has 64-bit atomics.
     wide_atomics: bool,
     workgroup: [u32; 3],
 }

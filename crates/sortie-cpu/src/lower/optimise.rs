@@ -1,4 +1,4 @@
-//! Optimisations that need no knowledge of lanes. A pure instruction computes the same value anywhere and for any
+//! Optimisations that do not depend on which lanes are active. A pure instruction computes the same value anywhere and for any
 //! active lanes, so it may be moved freely.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -12,7 +12,7 @@ use crate::{
 /// An `if` with up to this many instructions on both sides becomes selects.
 const MAX_SELECT_OPS: usize = 10;
 
-/// The same if it loads: guards of vectors, as in `if k < n { v = x[k]; }`.
+/// The same if it loads: bounds checks of vectors, as in `if k < n { v = x[k]; }`.
 const MAX_SELECT_OPS_WITH_LOADS: usize = 16;
 
 /// Maximum passes that remove unused instructions. Two remove most; a chain of loop-carried variables needs a pass per
@@ -174,7 +174,7 @@ pub(super) fn hoist(body: &mut Body, origins: &[Origin], read_only: &dyn Fn(Root
                     for_each_list(inner, &mut |ops| {
                         ops.retain_mut(|op| {
                             let mut same = match &*op {
-                                // A load that may be out of bounds stays behind its guard.
+                                // A load that may be out of bounds stays inside its bounds check.
                                 Op::Load(load) => load.address.terms.is_empty() && read_only(load.address.root),
                                 op => op.is_pure(),
                             };

@@ -1,5 +1,4 @@
-//! Finds loops whose lanes may move: once many have left, those that are still in the loop are packed into fewer
-//! blocks.
+//! Finds loops whose lanes may be packed: once many lanes have left, the others are moved into fewer blocks.
 //!
 //! All values of such a loop that differ between lanes must be in registers per lane. Values per row or column are
 //! copied to such registers before the loop.
@@ -35,7 +34,7 @@ struct Contents {
 }
 
 impl Packer<'_> {
-    /// Plans every loop of a body. Returns whether there is one whose lanes may move.
+    /// Plans every loop of a body. Returns whether the lanes of any may be packed.
     pub(super) fn plan(&mut self, body: &mut Body) -> bool {
         let mut any = false;
         let mut planned = Vec::with_capacity(body.len());

@@ -13,15 +13,12 @@ use crate::{
 /// Maximum instructions searched for uses: a search through lists of many thousands would take minutes.
 pub(super) const MAX_OP_DISTANCE: usize = 1_000;
 
-/// Runs on all bodies of a program.
+/// Optimises all bodies of a program.
 pub(super) fn run(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape]) {
     let mut uses = count_reads(bodies, origins.len());
     read_through(bodies, origins, shapes, &mut uses);
     for body in bodies {
-        for_each_list(body, &mut |ops| {
-            read_directly(ops, origins, shapes, &mut uses);
-            write_directly(ops, origins, shapes, &uses);
-        });
+        for_each_list(body, &mut |ops| write_directly(ops, origins, shapes, &uses));
     }
 }
 
@@ -33,7 +30,7 @@ pub(super) fn writes(op: &mut Op, wanted: Reg) -> bool {
     op.results().contains(&wanted)
 }
 
-/// As [`read_directly`], for copies used after their list, if the variable is not written before the last use.
+/// `t = x; … t …` becomes `… x …` if `x` is not written before the last use of `t`.
 fn read_through(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
     let mut copies = Copies {
         origins,
@@ -100,6 +97,16 @@ struct Copies<'a> {
     uses: &'a mut [u32],
 }
 
+/// Where a copy may be replaced.
+struct CopyScope {
+    /// The end of the copy's list of instructions.
+    list_end: u32,
+    /// Uses from this position on need the copy.
+    end: u32,
+    /// Later nodes of the body have loops.
+    repeats: bool,
+}
+
 impl Copies<'_> {
     fn note(&mut self, op: &mut Op, place: u32) {
         for reg in op.operands() {
@@ -123,9 +130,7 @@ impl Copies<'_> {
         for (index, node) in body.iter().enumerate() {
             match node {
                 Node::Ops(ops) => {
-                    if last_call.is_none_or(|last| last <= index) {
-                        lists.push((index, place));
-                    }
+                    lists.push((index, place));
                     place += ops.len() as u32;
                 }
                 node => place = node.bodies().fold(place, |place, body| self.body(body, place)),
@@ -134,29 +139,35 @@ impl Copies<'_> {
         let end = place;
         for (index, start) in lists {
             let Node::Ops(ops) = &body[index] else { unreachable!("noted above") };
-            // In a loop, later instructions may run first.
-            let repeats = last_loop.is_some_and(|last| last > index);
+            let list_end = start + ops.len() as u32;
+            let scope = CopyScope {
+                list_end,
+                // A function that is called later may write any variable.
+                end: if last_call.is_some_and(|last| last > index) { list_end } else { end },
+                // In a loop, later instructions may run first.
+                repeats: last_loop.is_some_and(|last| last > index),
+            };
             for (at, op) in ops.iter().enumerate().rev() {
                 if let Op::Compute { opcode: Opcode::Copy, d, from: [a, ..] } = op {
-                    self.copy(start + at as u32, *d, *a, end, repeats);
+                    self.copy(start + at as u32, *d, *a, &scope);
                 }
             }
         }
         end
     }
 
-    /// Replaces one copy if possible. Its body ends at position `end`.
-    fn copy(&mut self, at: u32, d: Reg, a: Reg, end: u32, repeats: bool) {
+    /// Replaces one copy if possible.
+    fn copy(&mut self, at: u32, d: Reg, a: Reg, scope: &CopyScope) {
         let a = renamed(&self.names, a);
         if self.origins[d.0 as usize] != Origin::Temporary || self.shapes[d.0 as usize] != self.shapes[a.0 as usize] {
             return;
         }
         let Reads { count, last } = self.reads[d.0 as usize];
         // A copy that is used as a condition stays, because conditions are not renamed.
-        if count != self.uses[d.0 as usize] || (count > 0 && last >= end) {
+        if count != self.uses[d.0 as usize] || (count > 0 && last >= scope.end) {
             return;
         }
-        let until = if repeats { end } else { last };
+        let until = if scope.repeats && last >= scope.list_end { scope.end } else { last };
         let set = self.writes.get(&a).is_some_and(|writes| {
             let next = writes.partition_point(|write| *write <= at);
             writes.get(next).is_some_and(|write| *write < until)
@@ -171,41 +182,6 @@ impl Copies<'_> {
         self.uses[a.0 as usize] += count;
         self.uses[a.0 as usize] -= 1;
     }
-}
-
-/// `t = x; … t …` becomes `… x …` when `x` is not written in between.
-fn read_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
-    let mut removed = vec![false; ops.len()];
-    for index in 0..ops.len() {
-        let Op::Compute { opcode: Opcode::Copy, d, from: [a, ..] } = ops[index] else { continue };
-        let plain = origins[d.0 as usize] == Origin::Temporary && shapes[d.0 as usize] == shapes[a.0 as usize];
-        let mut left = uses[d.0 as usize];
-        let mut end = index + 1;
-        while plain && left > 0 && end < ops.len().min(index + MAX_OP_DISTANCE) {
-            left -= reads(&mut ops[end], d);
-            end += 1;
-            if left > 0 && writes(&mut ops[end - 1], a) {
-                break;
-            }
-        }
-        if !plain || left > 0 {
-            continue;
-        }
-        for op in &mut ops[index + 1..end] {
-            op.registers(
-                &mut |reg| {
-                    if *reg == d {
-                        *reg = a;
-                        uses[a.0 as usize] += 1;
-                    }
-                },
-                &mut |_| {},
-            );
-        }
-        uses[a.0 as usize] -= 1;
-        removed[index] = true;
-    }
-    remove(ops, &removed);
 }
 
 pub(super) fn remove(ops: &mut Vec<Op>, removed: &[bool]) {

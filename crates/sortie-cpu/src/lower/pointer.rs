@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{
     Located, Lower, Result, Value,
     types::{Kind, Leaf, MemoryLayout, Ty},
-    unroll::CountedLoops,
+    unroll::{CountedLoops, inner_blocks},
 };
 use crate::{
     Unsupported,
@@ -51,14 +51,14 @@ pub(super) struct Pointer {
 pub(super) enum Target {
     /// Some of a variable's registers, from `first` on.
     Registers { registers: Rc<[Reg]>, first: usize },
-    /// A component, chosen at run time, of the vector whose registers start at `first`.
+    /// A component, selected at run time, of the vector whose registers start at `first`.
     Component { registers: Rc<[Reg]>, first: usize, size: u32, index: Reg },
     /// Memory; offsets in bytes or words, as the root's layout has it.
     Memory { root: Root, offset: u32, terms: SmallVec<[Term; 2]> },
 }
 
 impl Lowered {
-    /// The registers that say at run time what it is, or where it points.
+    /// The registers that hold its value, or its indices, at run time.
     pub(super) fn registers(&mut self) -> SmallVec<[&mut Reg; 4]> {
         match self {
             Self::Value(value) => value.iter_mut().collect(),
@@ -68,7 +68,7 @@ impl Lowered {
 }
 
 impl Pointer {
-    /// What a shared function is specialised for: where the pointer points, without the indices that are known only at
+    /// The specialisation of a shared function for this pointer: its target, without the indices that are known only at
     /// run time.
     pub(super) fn key(&self) -> Target {
         let mut to = self.to.clone();
@@ -83,7 +83,7 @@ impl Target {
         Self::Memory { root, offset: 0, terms: smallvec![] }
     }
 
-    /// The registers that say where it points at run time.
+    /// The registers that hold its indices at run time.
     fn indices(&mut self) -> SmallVec<[&mut Reg; 4]> {
         match self {
             Self::Registers { .. } => smallvec![],
@@ -172,21 +172,15 @@ impl Lower<'_> {
         let mut bodies = vec![&function.body];
         while let Some(body) = bodies.pop() {
             for statement in body.iter() {
-                match statement {
-                    Statement::Block(inner) => bodies.push(inner),
-                    Statement::If { accept, reject, .. } => bodies.extend([accept, reject]),
-                    Statement::Switch { cases, .. } => bodies.extend(cases.iter().map(|case| &case.body)),
-                    Statement::Loop { body, continuing, .. } => bodies.extend([body, continuing]),
-                    Statement::Call { function: callee, arguments, .. } => {
-                        let inner = self.facts_of(Some(*callee), &module.functions[*callee], &self.info[*callee]);
-                        indexed.globals.extend(&inner.globals);
-                        for (index, argument) in (0..).zip(arguments) {
-                            if inner.arguments.contains(&index) {
-                                indexed.mark(function, *argument, false);
-                            }
+                bodies.extend(inner_blocks(statement));
+                if let Statement::Call { function: callee, arguments, .. } = statement {
+                    let inner = self.facts_of(Some(*callee), &module.functions[*callee], &self.info[*callee]);
+                    indexed.globals.extend(&inner.globals);
+                    for (index, argument) in (0..).zip(arguments) {
+                        if inner.arguments.contains(&index) {
+                            indexed.mark(function, *argument, false);
                         }
                     }
-                    _ => {}
                 }
             }
         }
@@ -224,7 +218,7 @@ impl Lower<'_> {
         Ok(VariableStorage::Registers(registers))
     }
 
-    /// How many scalars a type has, if `what` may have that many.
+    /// The number of scalars of a type. An error names `what` if it is over the limit.
     pub(super) fn cells(&self, ty: Ty, what: &str, span: Span) -> Result<u32> {
         let cells = ty.cells(self.module).at(span)?;
         if cells > MAX_WORDS {
@@ -313,7 +307,7 @@ impl Lower<'_> {
         match &pointer.to {
             Target::Registers { registers, first } => {
                 let Ty::Vector(size, kind) = pointer.ty else {
-                    // A loop was not unrolled, or leaves the array. `lower` starts again.
+                    // A loop was not unrolled, or its index is out of bounds. `lower` starts over.
                     self.unknown_index = true;
                     return Err(Unsupported { what: "an index that is not known".into(), span });
                 };
@@ -431,7 +425,7 @@ impl Lower<'_> {
         Ok((address, leaves))
     }
 
-    /// One of several equal parts of a value, chosen at run time; zero when there is no such part.
+    /// One of several equal parts of a value, selected at run time; zero if the index is out of range.
     pub(super) fn pick(&mut self, value: &[Reg], each: usize, index: Reg) -> Value {
         let zero = self.build.constant(0);
         let mut chosen: Value = smallvec![zero; each];

@@ -20,7 +20,7 @@ use crate::{
     shape::Shape,
 };
 
-/// Maximum rounds of the fixed-point iteration. Kernels take a handful; a chain of variables assigned in reverse order
+/// Maximum rounds of the fixed-point iteration. Most kernels take fewer than ten; a chain of variables assigned in reverse order
 /// takes one round per variable.
 const MAX_ROUNDS: u32 = 64;
 
@@ -28,7 +28,7 @@ const MAX_ROUNDS: u32 = 64;
 #[derive(Clone, Debug)]
 pub(super) struct RegionDraft {
     parent: Option<Region>,
-    /// How its mask varies.
+    /// How its mask varies from lane to lane.
     pub(super) total: Shape,
     in_loop: bool,
     /// May reuse the mask register of this region, whose mask is no longer needed.
@@ -581,7 +581,7 @@ impl<'a> Regions<'a> {
     }
 }
 
-/// Whether a side needs its mask: not if it only leaves and its lanes are not collected.
+/// Whether a side needs its mask. It does not if all its lanes only exit, and the exit does not collect them.
 fn runs(body: &Body) -> bool {
     match body.as_slice() {
         [] | [Node::Return] => false,

@@ -6,7 +6,7 @@
 //! workgroup that has not started.
 //!
 //! Invariant: true only if each iteration that does not leave the loop tries the exchange with the value just read from
-//! the same word, and leaves if it succeeds.
+//! the same word, and leaves the loop if it succeeds.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -19,7 +19,7 @@ use crate::{
 /// Maximum length of a chain of definitions.
 const MAX_OP_DISTANCE: u32 = 16;
 
-/// Whether a loop is left as soon as one compare-and-exchange has succeeded, which each round tries.
+/// Whether each iteration tries a compare-and-exchange, and the loop ends as soon as that succeeds.
 pub(super) fn retries(node: &Loop) -> bool {
     let mut every_round = EveryRound { id: node.id, ops: Vec::new(), exits: Vec::new(), whole: true };
     every_round.walk(&node.body);
@@ -147,7 +147,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The source of a chain of copies.
+    /// The register at the start of a chain of copies.
     fn origin(&self, mut reg: Reg) -> Reg {
         for _ in 0..MAX_OP_DISTANCE {
             match self.made.get(&reg) {
@@ -177,14 +177,14 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Whether every iteration loads it from there.
+    /// Whether every iteration loads the register from this address.
     fn is_loaded(&self, reg: Reg, address: &Address) -> bool {
         let Some(Op::Load(load)) = self.made.get(&reg) else { return false };
         let [part] = load.parts[..] else { return false };
         load.atomic && part.offset == 0 && load.address == *address && self.every_round.contains(&reg)
     }
 
-    /// Whether it is the same word in every iteration.
+    /// Whether an address is the same in every iteration.
     fn stays(&self, address: &Address) -> bool {
         address.terms.iter().all(|term| self.is_invariant(term.index, MAX_OP_DISTANCE))
     }

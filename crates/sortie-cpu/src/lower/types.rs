@@ -16,7 +16,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// `None` for a width that is not covered.
+    /// `None` for an unsupported width.
     pub(super) fn of(scalar: Scalar) -> Option<Self> {
         Some(match (scalar.kind, scalar.width) {
             (ScalarKind::Bool, _) => Self::Bool,
@@ -70,7 +70,7 @@ pub(super) enum Ty {
     Vector(u32, Kind),
     /// Columns, rows.
     Matrix(u32, u32, Kind),
-    /// `None`: as many as fit into the buffer.
+    /// `None`: a runtime-sized array.
     Array {
         base: Handle<Type>,
         count: Option<u32>,
@@ -96,7 +96,7 @@ pub(super) struct Leaf {
 }
 
 impl Ty {
-    /// `Err` names what is not covered.
+    /// `Err` names the unsupported feature.
     pub(super) fn of(module: &Module, resolution: &TypeResolution) -> Result<Self, String> {
         match resolution {
             TypeResolution::Handle(handle) => Self::of_handle(module, *handle),
@@ -144,7 +144,7 @@ impl Ty {
         })
     }
 
-    /// What a pointer to it points to.
+    /// The type that a pointer points to; any other type itself.
     pub(super) fn pointee(module: &Module, resolution: &TypeResolution) -> Result<Self, String> {
         match resolution.inner_with(&module.types) {
             TypeInner::Pointer { base, .. } => Self::of_handle(module, *base),
@@ -187,7 +187,7 @@ impl Ty {
         Ok(())
     }
 
-    /// How many registers it takes: one for each scalar, or for each word of it.
+    /// The number of registers: one for each scalar, or for each of its words.
     pub(super) fn cells(self, module: &Module) -> Result<u32, String> {
         Ok(match self {
             Self::Scalar(kind) => kind.cells(),
@@ -207,7 +207,7 @@ impl Ty {
         })
     }
 
-    /// The element of an array, matrix or vector; how many; how far apart.
+    /// The element type of an array, matrix or vector, the number of elements, and their stride.
     pub(super) fn elements(self, module: &Module, layout: MemoryLayout) -> Result<(Self, Option<u32>, u32), String> {
         let host = layout == MemoryLayout::Host;
         Ok(match self {

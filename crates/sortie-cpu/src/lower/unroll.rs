@@ -261,7 +261,7 @@ fn integer(literal: Literal) -> Option<i64> {
 }
 
 /// The blocks inside a statement.
-fn inner_blocks(statement: &Statement) -> impl Iterator<Item = &Block> {
+pub(super) fn inner_blocks(statement: &Statement) -> impl Iterator<Item = &Block> {
     let (blocks, cases) = match statement {
         Statement::Block(block) => ([Some(block), None], &[][..]),
         Statement::If { accept, reject, .. } => ([Some(accept), Some(reject)], &[][..]),

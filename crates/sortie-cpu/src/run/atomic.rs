@@ -106,7 +106,7 @@ fn atomic_op<W: Word>(words: Words<'_, W>, atomic_op: AtomicOp, at: usize, value
     }
 }
 
-/// What an atomic of 64 bits leaves in memory.
+/// The value that a 64-bit atomic writes to memory.
 fn wide_atomic_op(atomic_op: AtomicOp, before: u64, value: u64, expected: u64) -> u64 {
     match atomic_op {
         AtomicOp::Add => before.wrapping_add(value),

@@ -1,4 +1,4 @@
-//! Finds mistakes that lockstep execution hides.
+//! Finds data races and other mistakes that lockstep execution hides.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Checker {
     state: Mutex<State>,
-    /// What buffers are called.
+    /// Names of buffers.
     names: Vec<String>,
     checks: Checks,
 }
@@ -60,7 +60,7 @@ enum ReportKind {
     Barrier,
 }
 
-/// What is done to memory.
+/// The kind of an access.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AccessKind {
     Read,
@@ -82,7 +82,7 @@ impl Checker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next workgroup starts.
+    /// Begins the next workgroup.
     pub(crate) fn workgroup(&self) {
         let mut state = self.state();
         state.workgroup.clear();
@@ -98,7 +98,7 @@ impl Checker {
                 format!("workgroup {group} reaches a barrier with only some of its invocations")
             });
         }
-        // Those of subgroups count for the whole workgroup: what other subgroups do meanwhile is not found.
+        // Subgroup barriers count for the whole workgroup: races with other subgroups are not found.
         let orders = |memory| flags.intersects(memory | naga::Barrier::SUB_GROUP);
         state.barriers[0] += u32::from(orders(naga::Barrier::WORK_GROUP));
         state.barriers[1] += u32::from(orders(naga::Barrier::STORAGE));

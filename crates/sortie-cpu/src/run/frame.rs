@@ -1,4 +1,4 @@
-//! The registers of one rectangle of lanes, laid out.
+//! The registers of one rectangle of lanes, and their layout.
 
 use std::cell::RefCell;
 
@@ -39,7 +39,7 @@ thread_local! {
 }
 
 impl Frame {
-    /// The frame of a program, kept from last time or new.
+    /// The frame of a program: one kept from an earlier dispatch, or a new one.
     pub(crate) fn take(code: &Compiled, layout: &RectangleLayout) -> Self {
         let kept = FRAMES.with_borrow_mut(|frames| {
             let found = frames
@@ -50,7 +50,7 @@ impl Frame {
         kept.unwrap_or_else(|| Self::new(code, layout))
     }
 
-    /// Keeps it for the next time.
+    /// Keeps the frame for the next dispatch.
     pub(crate) fn give_back(self) {
         FRAMES.with_borrow_mut(|frames| {
             frames.push(self);

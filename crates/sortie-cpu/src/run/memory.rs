@@ -18,13 +18,13 @@ const OUT_OF_BOUNDS: u32 = u32::MAX;
 
 /// The indices and bases of one block of lanes.
 pub(super) struct Indices {
-    /// What the folded indices come to, per lane.
+    /// The sum of the folded indices, per lane.
     base: Option<[u32; BLOCK]>,
     index: Index,
 }
 
 enum Index {
-    /// There is none: all lanes go to the same element.
+    /// No index: all lanes access the same element.
     None,
     /// Grows by the same step from lane to lane.
     Linear(u32, u32),
@@ -70,7 +70,7 @@ impl Lanes<'_, '_> {
         Indices { base: access.address.base.map(|base| block(self.place(base))), index }
     }
 
-    /// The lanes that take part, one bit each.
+    /// The participating lanes, one bit each.
     #[inline(always)]
     pub(super) fn active(&self, access: &Access, y: u32, x: u32) -> u32 {
         self.active_lanes(access.mask, x, y)
@@ -229,7 +229,7 @@ impl Lanes<'_, '_> {
         whole
     }
 
-    /// What is the same for all lanes of a row, or for all.
+    /// The parts of the address that are the same for all lanes of a row, or for all lanes.
     #[inline(always)]
     fn load_rows<W: Word>(&self, access: &Access, words: Words<'_, W>, bounds: &Bounds, rows: u32) {
         let index = access.address.terms.first().map(|term| self.place(term.index));
@@ -522,7 +522,7 @@ impl Lanes<'_, '_> {
         }
     }
 
-    /// Whether lanes of a row go to different elements.
+    /// Whether lanes of a row access different elements.
     fn varies(&self, access: &Access) -> bool {
         let lanes = |reg| self.place(reg).across != 0;
         access.address.terms.iter().any(|term| lanes(term.index)) || access.address.base.is_some_and(lanes)
@@ -548,7 +548,7 @@ impl Lanes<'_, '_> {
     }
 }
 
-/// What an instruction does to memory.
+/// How an instruction accesses memory.
 #[derive(Clone, Copy)]
 pub(super) enum Action<'l> {
     Load(&'l Access),

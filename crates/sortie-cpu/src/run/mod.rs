@@ -99,7 +99,7 @@ pub(crate) fn run(code: &Compiled, run: DispatchArgs<'_, '_>, threads: &Threads,
         let sets = Rectangles { code, layout, groups, immediates, stop, check: None, yields: false };
         return sets.run(&views, 0..layout_sets(&layout));
     };
-    // Enough rectangles to keep all threads busy, each large enough to pay.
+    // Enough rectangles to keep all threads busy, each large enough to be worth a thread.
     let share = u32::try_from(invocations / (threads.count() as u128 * 4)).unwrap_or(u32::MAX);
     let layout = code.geometry.layout(groups, lanes.min(share.max(256)));
     let in_order = code.geometry.alone;
@@ -200,19 +200,19 @@ pub(crate) fn check(
     Ok(checker.findings())
 }
 
-/// How many lanes a rectangle should have.
+/// The number of lanes of a rectangle.
 fn lanes(code: &Compiled) -> u32 {
     let words: u32 = code.file.locals.iter().map(|local| local.words).sum();
     let wide = code.file.sizes[3].saturating_sub(words).max(1) * 4;
     // Long arrays are touched sparsely: they need not all be in the cache.
-    // Lanes that are packed take less and less of it.
+    // Packed lanes use less of it over time.
     let cache = if code.packs { 4 * MAX_REGISTER_BYTES } else { MAX_REGISTER_BYTES };
     let lanes = (cache / wide).min((4 << 20) / (words.max(1) * 4));
     lanes.clamp(64, 4096)
 }
 
 fn layout_sets(layout: &RectangleLayout) -> u64 {
-    // Three axes of 2³² each do not fit, and would never end.
+    // Three axes of 2³² each overflow, and would run forever.
     layout.sets.iter().fold(1, |product: u64, count| product.saturating_mul(u64::from(*count)))
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Packing<'c> {
     plan: &'c PackPlan,
     /// The blocks that had a lane in the loop when it was first packed: their numbers in a register.
     blocks: Vec<u32>,
-    /// Where the lanes belong, counted in lanes of those blocks.
+    /// The original positions of the lanes, counted in lanes of those blocks.
     homes: Vec<u32>,
     /// The value of each carried register for all of them. Valid for lanes that have left, and for registers that are
     /// not written.

@@ -36,7 +36,7 @@ impl ActiveBlocks {
         self.flat.clear();
     }
 
-    /// Becomes the same, in the memory that it has.
+    /// Copies `other`, reusing the allocation.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.all = other.all;
         self.grid.clone_from(&other.grid);
@@ -47,7 +47,7 @@ impl ActiveBlocks {
         self.grid.is_empty()
     }
 
-    /// One more block, after all others.
+    /// Appends a block, which is after all others.
     #[inline(always)]
     pub(crate) fn push(&mut self, y: u32, x: u32, columns: u32) {
         match self.grid.last_mut() {
@@ -101,7 +101,7 @@ impl<'a, 'b> std::ops::Deref for Lanes<'a, 'b> {
     }
 }
 
-/// One instruction, waiting for its function.
+/// One instruction without its function, which is applied to it.
 struct Instruction<'l, 'a, 'b> {
     lanes: &'l Lanes<'a, 'b>,
     to: Reg,
@@ -186,7 +186,7 @@ impl RectangleState<'_, '_> {
         &self.file[self.place(reg).at(y, x)]
     }
 
-    /// How many elements an index may reach, in this run.
+    /// The number of elements that an index may reach in this run.
     #[inline(always)]
     pub(super) fn limit(&self, limit: Limit) -> u32 {
         match limit {
@@ -331,7 +331,7 @@ impl<'b> Lanes<'_, 'b> {
                 emptied |= !any(&block);
                 to.set(block);
             };
-            // What loops do, time after time.
+            // The usual case in loops.
             if let (Operand::Many(outer), Operand::One(entry), Operand::Many(cond)) = (outer, entry, cond) {
                 let entry = entry.get().0;
                 for ((to, outer), cond) in to.iter().zip(outer).zip(cond) {
@@ -389,7 +389,7 @@ impl<'b> Lanes<'_, 'b> {
         let to = self.place(to);
         let entry = self.place(entry);
         let from = from.map_or(entry, |from| self.place(from));
-        // A mask by row does not know which lanes exist.
+        // A mask by row has no bit per lane: it includes lanes that do not exist.
         let exist = if from.across == 0 && to.across != 0 { entry } else { from };
         for range in &self.summary.grid {
             for x in range.columns() {

@@ -94,7 +94,7 @@ impl Part<'_> {
     }
 }
 
-/// What a scan starts with.
+/// The initial value of a scan.
 fn neutral(combine: Opcode) -> u32 {
     match combine {
         Opcode::MulI => 1,

@@ -1,4 +1,4 @@
-//! Memory as a running kernel sees it.
+//! Memory during a run: views of buffers and of workgroup memory.
 
 use std::{
     cell::Cell,

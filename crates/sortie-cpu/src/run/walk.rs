@@ -1,4 +1,4 @@
-//! Control flow: which lanes go where.
+//! Control flow: which lanes execute which body.
 
 use super::straight::{ActiveBlocks, Lanes, RectangleState};
 use crate::{
@@ -12,16 +12,16 @@ use crate::{
 /// How a body ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
-    /// By its end: lanes go on in this region.
+    /// At its end: lanes continue in this region.
     On(Region),
     /// All lanes left for the end of this loop, or for its next iteration.
     Break(LoopId),
     Continue(LoopId),
-    /// No lane goes on here: all have left, one by one or by returning.
+    /// No lane continues: all have left, at different times or by returning.
     Gone,
 }
 
-/// One thread's walk through the code for one rectangle.
+/// Executes the control flow of one rectangle on one thread.
 pub(crate) struct Walker<'b> {
     pub(crate) rectangle: &'b RectangleState<'b, 'b>,
     /// By region.
@@ -54,7 +54,7 @@ impl Walker<'_> {
         self.update_summary(to, |walker, summary| summary.copy_from(walker.summary(from)));
     }
 
-    /// Changes the active blocks of a region. Meanwhile the walker has none for it.
+    /// Changes the active blocks of a region. During the call the walker has none for it.
     fn update_summary(&mut self, region: Region, change: impl FnOnce(&Self, &mut ActiveBlocks)) {
         let mut summary = std::mem::take(&mut self.summaries[region.0 as usize]);
         change(self, &mut summary);
@@ -130,7 +130,7 @@ impl Walker<'_> {
         Ok(Flow::On(region))
     }
 
-    /// All lanes go one way.
+    /// An `if` whose side is the same for all lanes.
     fn uniform_if(&mut self, branch: &Branch, region: Region) -> Result<Flow, Halted> {
         let side = if self.uniform(branch.cond) != 0 { &branch.accept } else { &branch.reject };
         let flow = self.body(side, region)?;
@@ -141,7 +141,7 @@ impl Walker<'_> {
         Ok(Flow::On(join.into))
     }
 
-    /// The lanes of one region go on in another.
+    /// Moves the lanes of one region into another.
     fn move_to(&mut self, from: Region, to: Region, outer: Region) {
         if let (from_mask, Some(to_mask)) = (self.mask(from), self.mask(to))
             && from_mask != Some(to_mask)
@@ -152,7 +152,7 @@ impl Walker<'_> {
         self.copy_summary(from, to);
     }
 
-    /// Computes which lanes of `outer` go into a region.
+    /// Computes which lanes of `outer` are active in a region.
     fn narrow(&mut self, outer: Region, to: Region, cond: Reg, wanted: bool) {
         let before = self.active(outer);
         // Lanes that do not exist must not keep a loop running. Masks that vary along the row already exclude them.
@@ -166,12 +166,12 @@ impl Walker<'_> {
         });
     }
 
-    /// Lanes part.
+    /// An `if` whose side differs between lanes.
     fn divergent_if(&mut self, branch: &Branch, sides: [Region; 2], outer: Region) -> Result<Flow, Halted> {
         let Branch { cond, accept, reject, plan } = branch;
         let goes_on = |side: usize| plan.join.is_some_and(|join| join.ends[side].is_some());
         let needed = [plan.runs[0] || goes_on(0), plan.runs[1] || goes_on(1)];
-        // A side that reuses the mask register of the outer region comes last: the other side still reads it.
+        // A side that reuses the mask register of the outer region runs last: the other side still reads it.
         let takes = |side: usize| self.mask(sides[side]).is_some() && self.mask(sides[side]) == self.mask(outer);
         let order = if takes(0) { [1, 0] } else { [0, 1] };
         if let Some(side) = plan.guard.as_ref().and_then(|guard| self.decide(guard)) {
@@ -270,7 +270,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// A loop that all lanes leave together.
+    /// A loop that all lanes leave in the same iteration.
     fn uniform_loop(&mut self, node: &Loop, region: Region) -> Result<Flow, Halted> {
         loop {
             self.tick()?;
@@ -287,7 +287,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A loop that lanes leave one by one.
+    /// A loop that lanes leave in different iterations.
     fn divergent_loop(&mut self, node: &Loop, divergent: DivergentLoop) -> Result<Flow, Halted> {
         let DivergentLoop { outer, region, end, continued, broke } = divergent;
         let mask = self.own_mask(region);
@@ -306,7 +306,7 @@ impl Walker<'_> {
             self.tick()?;
             rounds = rounds.wrapping_add(1);
             let look = rounds.is_multiple_of(super::PACK_INTERVAL) || self.rectangle.code.pack_always;
-            // Findings name lanes by where they are.
+            // Race reports name lanes by position.
             if let Some(plan) = node.plan.pack.as_deref().filter(|_| look && self.rectangle.check.is_none()) {
                 self.pack(plan, region, &mut packing);
             }
@@ -385,7 +385,7 @@ impl Walker<'_> {
     }
 
     fn call(&mut self, function: usize, region: Region) -> Result<(), Halted> {
-        // Functions that call each other twice can run practically endlessly without a loop.
+        // Functions that each call another twice can run practically forever without a loop.
         self.tick()?;
         let code = self.rectangle.code;
         let root = code.roots[function];

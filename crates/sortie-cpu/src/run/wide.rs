@@ -13,7 +13,7 @@ impl Lanes<'_, '_> {
         let blocks = if to.class == 3 { &self.summary.grid[..] } else { self.all_of(to.class) };
         for range in blocks {
             for x in range.columns() {
-                // All are read before the first is written: results may take the places of operands.
+                // All operands are read before the first result is written: they may share registers.
                 let [a, a_high, b, b_high] = wide.from.map(|reg| self.file[self.place(reg).at(range.y, x)].get().0);
                 let (mut low, mut high) = (Block::ZERO, Block::ZERO);
                 for lane in 0..BLOCK {

@@ -217,7 +217,7 @@ fn a_condition_by_lane_inside_one_by_workgroup_reaches_only_its_own_lanes() {
 }
 
 #[test]
-fn no_lane_goes_on_after_an_if_that_all_lanes_leave() {
+fn no_lane_continues_after_an_if_that_all_lanes_leave() {
     let source = "
         @group(0) @binding(0) var<storage, read_write> out: array<u32>;
         @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {

@@ -44,7 +44,7 @@ fn arrays_indexed_by_counters_have_what_was_stored() {
 }
 
 #[test]
-fn an_index_that_leaves_the_array_or_is_found_at_run_time_reads_memory() {
+fn an_index_out_of_bounds_or_known_only_at_run_time_reads_memory() {
     let body = "var a = array<u32, 4>(1u, 2u, 3u, 4u); var sum = 0u;
         for (var k = 0u; k < 4u; k++) { sum = sum * 10u + a[k + 1u]; }
         y[i] = sum * 10u + a[i % 4u];";

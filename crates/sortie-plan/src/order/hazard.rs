@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_read_leaves_one_stretch_that_waits_for_the_latest_writer() {
+    fn a_wide_read_leaves_one_interval_that_depends_on_the_latest_writer() {
         let mut tracker = Tracker::new(1);
         for (wave, start) in (0..).zip(0..=WIDE as u64) {
             tracker.record(&Access::write(SLOT, start..start + 1), at(wave));

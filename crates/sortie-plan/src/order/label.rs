@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_lane_goes_on_in_the_next_wave_and_the_other_lane_in_the_next_phase() {
+    fn an_op_of_the_same_lane_is_in_the_next_wave_and_one_of_the_other_lane_in_the_next_phase() {
         let phases = Phases { first: Lane::Compute };
         let table = [
             (at(0, 0), Lane::Compute, at(0, 1)),

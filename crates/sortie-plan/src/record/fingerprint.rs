@@ -7,7 +7,7 @@
 
 use std::hash::{Hash as _, Hasher};
 
-use crate::{Access, Grid, Op, OpKind, Port, SlotInfo, Span, TensorOp};
+use crate::{Access, Op, OpGrid, OpKind, Port, SlotInfo, Span, TensorOp};
 
 /// Hash of a whole recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ pub(crate) struct Hashes {
 impl Hashes {
     #[inline]
     pub(crate) fn op(&mut self, op: &Op) {
-        let OpKind::Dispatch { kernel, grid: Grid::Direct(groups), immediates, hidden_immediates } = op.kind else {
+        let OpKind::Dispatch { kernel, grid: OpGrid::Direct(groups), immediates, hidden_immediates } = op.kind else {
             return self.other_op(op);
         };
         self.mix(op, 0, kernel.0, groups, immediates, Span::EMPTY, hidden_immediates);
@@ -40,9 +40,9 @@ impl Hashes {
         match op.kind {
             OpKind::Dispatch { kernel, grid, immediates, hidden_immediates } => {
                 let (tag, groups, share) = match grid {
-                    Grid::Direct(groups) => (0, groups, nothing),
-                    Grid::Wrapped { groups, share } => (1, groups, share),
-                    Grid::Indirect => (2, [0; 3], nothing),
+                    OpGrid::Direct(groups) => (0, groups, nothing),
+                    OpGrid::Wrapped { groups, share } => (1, groups, share),
+                    OpGrid::Indirect => (2, [0; 3], nothing),
                 };
                 self.mix(op, tag, kernel.0, groups, immediates, share, hidden_immediates);
             }
@@ -184,7 +184,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::{Fingerprint, Hashes};
-    use crate::{Access, Grid, KernelIndex, Mode, Op, OpKind, SlotId, SlotInfo, SlotKind, Span, TensorIndex};
+    use crate::{Access, KernelIndex, Mode, Op, OpGrid, OpKind, SlotId, SlotInfo, SlotKind, Span, TensorIndex};
 
     const ACCESS: Access = Access { slot: SlotId(0), mode: Mode::Read, start: 0, end: 0 };
 
@@ -195,19 +195,19 @@ mod tests {
         let kind = match kind {
             0 => OpKind::Dispatch {
                 kernel: KernelIndex(d),
-                grid: Grid::Direct([e, f, g]),
+                grid: OpGrid::Direct([e, f, g]),
                 immediates: first,
                 hidden_immediates: c,
             },
             1 => OpKind::Dispatch {
                 kernel: KernelIndex(0),
-                grid: Grid::Wrapped { groups: [e, f, g], share: Span { start: h, len: d } },
+                grid: OpGrid::Wrapped { groups: [e, f, g], share: Span { start: h, len: d } },
                 immediates: first,
                 hidden_immediates: c,
             },
             2 => OpKind::Dispatch {
                 kernel: KernelIndex(d),
-                grid: Grid::Indirect,
+                grid: OpGrid::Indirect,
                 immediates: first,
                 hidden_immediates: c,
             },

@@ -13,7 +13,7 @@ pub use self::{
     access::{Access, Mode},
     constants::Constant,
     fingerprint::Fingerprint,
-    op::{Grid, KernelIndex, Lane, Op, OpKind, TensorIndex},
+    op::{KernelIndex, Lane, Op, OpGrid, OpKind, TensorIndex},
     recording::{Port, Ports, Recording},
     slot::{SlotId, SlotInfo, SlotKind},
     span::Span,

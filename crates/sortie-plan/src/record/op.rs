@@ -25,7 +25,7 @@ pub enum Lane {
 
 /// The workgroups of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Grid {
+pub enum OpGrid {
     /// Within the device's limit.
     Direct([u32; 3]),
     /// Over the device's limit, or a part of a [divided](crate::divide) dispatch: run by the kernel's wrapped entry
@@ -49,7 +49,7 @@ pub enum OpKind {
         /// The kernel.
         kernel: KernelIndex,
         /// Its workgroups.
-        grid: Grid,
+        grid: OpGrid,
         /// Its immediates, in the caller's arena of immediates.
         immediates: Span,
         /// Bytes of the hidden parameter block with the immediates, on a device without immediates; else 0.
@@ -103,10 +103,10 @@ impl PartialEq for Op {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         if let (
-            OpKind::Dispatch { kernel, grid: Grid::Direct([x, y, z]), immediates, hidden_immediates },
+            OpKind::Dispatch { kernel, grid: OpGrid::Direct([x, y, z]), immediates, hidden_immediates },
             OpKind::Dispatch {
                 kernel: other_kernel,
-                grid: Grid::Direct([other_x, other_y, other_z]),
+                grid: OpGrid::Direct([other_x, other_y, other_z]),
                 immediates: other_immediates,
                 hidden_immediates: other_hidden,
             },
@@ -162,10 +162,10 @@ impl Op {
     #[inline]
     pub const fn is_empty(&self) -> bool {
         match self.kind {
-            OpKind::Dispatch { grid: Grid::Direct([x, y, z]) | Grid::Wrapped { groups: [x, y, z], .. }, .. } => {
-                x == 0 || y == 0 || z == 0
-            }
-            OpKind::Dispatch { grid: Grid::Indirect, .. } | OpKind::Tensor { .. } => false,
+            OpKind::Dispatch {
+                grid: OpGrid::Direct([x, y, z]) | OpGrid::Wrapped { groups: [x, y, z], .. }, ..
+            } => x == 0 || y == 0 || z == 0,
+            OpKind::Dispatch { grid: OpGrid::Indirect, .. } | OpKind::Tensor { .. } => false,
             _ => self.accesses.len == 0,
         }
     }

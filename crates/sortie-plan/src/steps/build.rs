@@ -7,7 +7,7 @@ use super::step::{
 };
 use super::{Cut, Plan, fold};
 use crate::order::{Memory, Schedule, Wave, Zeroing};
-use crate::{Access, Caps, Grid, KernelIndex, Lane, Op, OpKind, Recording, Span};
+use crate::{Access, Caps, KernelIndex, Lane, Op, OpGrid, OpKind, Recording, Span};
 
 pub(super) fn build(recording: &Recording, caps: &Caps, schedule: &Schedule, memory: Memory) -> Plan {
     let Memory { placement, scratch, zeroings } = memory;
@@ -95,7 +95,7 @@ impl Builder<'_> {
 
     fn has_params(&self, op: &Op) -> bool {
         let hidden = match op.kind {
-            OpKind::Dispatch { grid: Grid::Wrapped { groups, share }, hidden_immediates, .. } => {
+            OpKind::Dispatch { grid: OpGrid::Wrapped { groups, share }, hidden_immediates, .. } => {
                 hidden_immediates > 0 || self.needs_wrapper(groups, share)
             }
             OpKind::Dispatch { hidden_immediates, .. } | OpKind::Fill { hidden_immediates, .. } => {
@@ -157,7 +157,7 @@ impl Builder<'_> {
                     used[usize::from(wrapped)] = true;
                 }
                 let mut bindings = op.accesses;
-                bindings.len -= u32::from(grid == Grid::Indirect);
+                bindings.len -= u32::from(grid == OpGrid::Indirect);
                 self.plan.steps.push(Step::Dispatch(DispatchId(index(self.plan.dispatches.len()))));
                 self.plan.dispatches.push(Dispatch { op: number, kernel, bindings, groups, immediates, hidden });
             }
@@ -191,12 +191,12 @@ impl Builder<'_> {
 
     /// The workgroups to dispatch. A wrapped grid takes a parameter block.
     #[inline]
-    fn groups(&mut self, grid: Grid, accesses: Span, hidden: &mut HiddenAt) -> Groups {
+    fn groups(&mut self, grid: OpGrid, accesses: Span, hidden: &mut HiddenAt) -> Groups {
         match grid {
-            Grid::Direct(groups) => Groups::Direct(groups),
-            Grid::Indirect => Groups::Indirect(AccessId(accesses.start + accesses.len - 1)),
-            Grid::Wrapped { groups, share } if !self.needs_wrapper(groups, share) => Groups::Direct(groups),
-            Grid::Wrapped { groups, share } => {
+            OpGrid::Direct(groups) => Groups::Direct(groups),
+            OpGrid::Indirect => Groups::Indirect(AccessId(accesses.start + accesses.len - 1)),
+            OpGrid::Wrapped { groups, share } if !self.needs_wrapper(groups, share) => Groups::Direct(groups),
+            OpGrid::Wrapped { groups, share } => {
                 hidden.grid = self.arena.take_grid();
                 let (first, end) = match share.len {
                     0 => (0, groups.iter().product()),

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_more_than_the_budget_goes_alone() {
+    fn an_op_over_the_budget_has_a_submission_of_its_own() {
         let plan = chain(3, &[]);
         let cost = |step| if op(&plan, step) == 1 { 100 } else { 1 };
         assert_eq!(lengths(&cut(&plan, CutRule::Budget(16), cost)), [1, 1, 1]);

@@ -2,7 +2,7 @@
 //!
 //! A piece runs through the same wrapped entry point that folds grids over the device's limit (`fold`).
 
-use crate::{Grid, Op, OpKind, Recording, Span};
+use crate::{Op, OpGrid, OpKind, Recording, Span};
 
 /// A copy of the recording with dispatches divided. `pieces` has their numbers, ascending, and how many pieces each
 /// becomes. A piece runs a share of the workgroups. Also returns, for each op, its number in the original.
@@ -30,10 +30,10 @@ pub fn divide(recording: &Recording, pieces: &[(u32, u32)]) -> (Recording, Vec<u
 /// One of `count` pieces of a dispatch. Other ops, and dispatches that read their grid from memory, cannot be divided.
 fn piece_of(op: &Op, piece: u32, count: u32) -> Op {
     let OpKind::Dispatch { kernel, grid, immediates, hidden_immediates } = op.kind else { return *op };
-    let (Grid::Direct(groups) | Grid::Wrapped { groups, .. }) = grid else { return *op };
+    let (OpGrid::Direct(groups) | OpGrid::Wrapped { groups, .. }) = grid else { return *op };
     let all: u64 = groups.iter().map(|groups| u64::from(*groups)).product();
     let end = |piece: u32| usize::try_from(all * u64::from(piece) / u64::from(count)).unwrap_or(usize::MAX);
-    let grid = Grid::Wrapped { groups, share: Span::new(end(piece)..end(piece + 1)) };
+    let grid = OpGrid::Wrapped { groups, share: Span::new(end(piece)..end(piece + 1)) };
     Op { kind: OpKind::Dispatch { kernel, grid, immediates, hidden_immediates }, ..*op }
 }
 
@@ -41,7 +41,7 @@ fn piece_of(op: &Op, piece: u32, count: u32) -> Op {
 mod tests {
     use super::divide;
     use crate::draft::Draft;
-    use crate::{Access, Caps, Grid, Op, OpKind, SlotId, plan};
+    use crate::{Access, Caps, Op, OpGrid, OpKind, SlotId, plan};
 
     #[test]
     fn pieces_cover_the_grid_and_leave_other_ops_alone() {
@@ -54,7 +54,7 @@ mod tests {
         let (divided, origin) = divide(&draft.recording, &[(1, 4)]);
         assert_eq!(origin, [0, 1, 1, 1, 1, 2]);
         let share = |op: &Op| match op.kind {
-            OpKind::Dispatch { grid: Grid::Wrapped { groups: [5, 2, 1], share }, .. } => Some(share.range()),
+            OpKind::Dispatch { grid: OpGrid::Wrapped { groups: [5, 2, 1], share }, .. } => Some(share.range()),
             _ => None,
         };
         let shares: Vec<_> = divided.ops.iter().map(share).collect();

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use sortie_plan::{
-    Access, Caps, Cut, Dispatch, Grid, Groups, MemoryId, Mode, Op, OpKind, ParamBlock, Plan, Recording, SlotId,
+    Access, Caps, Cut, Dispatch, Groups, MemoryId, Mode, Op, OpGrid, OpKind, ParamBlock, Plan, Recording, SlotId,
     SlotKind, Span, Step,
 };
 
@@ -29,7 +29,7 @@ pub(crate) fn run_in_order(recording: &Recording) -> Outcome {
     for (number, op) in recording.ops.iter().enumerate().filter(|(_, op)| !op.is_empty()) {
         let accesses = recording.accesses_of(op);
         match op.kind {
-            OpKind::Dispatch { grid: Grid::Direct(groups) | Grid::Wrapped { groups, .. }, .. } => {
+            OpKind::Dispatch { grid: OpGrid::Direct(groups) | OpGrid::Wrapped { groups, .. }, .. } => {
                 machine.compute(number, accesses, groups, 0..u32::MAX);
             }
             OpKind::Fill { pattern, .. } => machine.fill(accesses[0], pattern),

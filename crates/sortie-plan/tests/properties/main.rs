@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use recordings::{recordings, sliced_recordings};
 use sortie_plan::{
-    Caps, Cut, CutRule, GRID_BLOCK, Grid, Op, OpKind, ParamBlock, Plan, Recording, Step, StepId, cut, divide, plan,
+    Caps, Cut, CutRule, GRID_BLOCK, Op, OpGrid, OpKind, ParamBlock, Plan, Recording, Step, StepId, cut, divide, plan,
 };
 
 const ALIGN: u32 = 16;
@@ -110,7 +110,7 @@ proptest! {
     fn with_every_dispatch_divided_it_gives_the_same_bits(recording in recordings(), most in 2..6_u32) {
         let expected = run_in_order(&recording);
         let pieces = |(number, op): (u32, &Op)| match op.kind {
-            OpKind::Dispatch { grid: Grid::Direct(groups) | Grid::Wrapped { groups, .. }, .. } => {
+            OpKind::Dispatch { grid: OpGrid::Direct(groups) | OpGrid::Wrapped { groups, .. }, .. } => {
                 Some((number, most.min(groups.iter().product()))).filter(|(_, count)| *count > 1)
             }
             _ => None,

@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sortie_plan::{Access, Grid, KernelIndex, Mode, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
+use sortie_plan::{Access, KernelIndex, Mode, Op, OpGrid, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
 
 /// A few short slots, every kind of op, any ranges, some of them with an input and an output.
 pub(crate) fn recordings() -> impl Strategy<Value = Recording> {
@@ -22,7 +22,7 @@ pub(crate) fn sliced_recordings() -> impl Strategy<Value = Recording> {
         2 => (Just(Mode::Read), wide()),
     ];
     // No fences: each would make the history of what follows short.
-    let kind = prop_oneof![6 => Just(dispatch(Grid::Direct([2, 1, 1]), 0)), 1 => Just(OpKind::Copy)];
+    let kind = prop_oneof![6 => Just(dispatch(OpGrid::Direct([2, 1, 1]), 0)), 1 => Just(OpKind::Copy)];
     vec((kind, touch, any::<bool>()), 0..=120).prop_map(|ops| {
         let mut draft = Draft::default();
         let long = draft.slot(SlotKind::Scratch, 64);
@@ -50,9 +50,9 @@ fn touch() -> impl Strategy<Value = Touch> {
 
 fn kind() -> impl Strategy<Value = OpKind> {
     let grid = prop_oneof![
-        6 => [0..4_u32, 1..4_u32, 1..3_u32].prop_map(Grid::Direct),
-        2 => [1..6_u32, 1..6_u32, 1..2_u32].prop_map(|groups| Grid::Wrapped { groups, share: Span::EMPTY }),
-        1 => Just(Grid::Indirect),
+        6 => [0..4_u32, 1..4_u32, 1..3_u32].prop_map(OpGrid::Direct),
+        2 => [1..6_u32, 1..6_u32, 1..2_u32].prop_map(|groups| OpGrid::Wrapped { groups, share: Span::EMPTY }),
+        1 => Just(OpGrid::Indirect),
     ];
     let hidden = || prop_oneof![3 => Just(0), 1 => 1..=40_u32];
     let pattern = prop_oneof![Just(Span::EMPTY), (0..9_u32, 1..4_u32).prop_map(|(start, len)| Span { start, len })];
@@ -68,7 +68,7 @@ fn kind() -> impl Strategy<Value = OpKind> {
     ]
 }
 
-fn dispatch(grid: Grid, hidden_immediates: u32) -> OpKind {
+fn dispatch(grid: OpGrid, hidden_immediates: u32) -> OpKind {
     let immediates = Span { start: 3 * hidden_immediates, len: hidden_immediates };
     OpKind::Dispatch { kernel: KernelIndex(0), grid, immediates, hidden_immediates }
 }

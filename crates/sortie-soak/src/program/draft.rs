@@ -1,5 +1,7 @@
 //! A batch of a program being recorded, with its expected results.
 
+use std::ops::Range;
+
 use sortie::{Batch, Buffer, Grid};
 
 use super::{
@@ -52,7 +54,7 @@ impl<C: Choose> Program<'_, C> {
                     draft.after[at][start..end].copy_from_slice(&data);
                 }
             }
-            2 => self.record_copy(draft, [at, other], [start, end]),
+            2 => self.record_copy(draft, at, other, start..end),
             3 | 4 => {
                 draft.unless(!inside);
                 let expected = if inside { draft.after[at][start..end].to_vec() } else { Vec::new() };
@@ -79,7 +81,7 @@ impl<C: Choose> Program<'_, C> {
                 draft.maybe(len == 0);
                 draft.after[at].iter_mut().for_each(|x| *x = x.wrapping_add(by));
             }
-            9 => self.record_tensor(draft, [at, other]),
+            9 => self.record_tensor(draft, at, other),
             10 => {
                 let room = draft.batch.scratch::<u32>(1 + len);
                 draft.batch.dispatch(&self.kernels[0], &[&room], Grid::items(1 + len));
@@ -91,7 +93,7 @@ impl<C: Choose> Program<'_, C> {
         }
     }
 
-    fn record_copy(&mut self, draft: &mut Draft, [from, to]: [usize; 2], [start, end]: [usize; 2]) {
+    fn record_copy(&mut self, draft: &mut Draft, from: usize, to: usize, Range { start, end }: Range<usize>) {
         let [source, target] = [from, to].map(|at| self.held[at].buffer.clone());
         let begin = self.choose.below(target.len() + 1);
         let stop = begin + end.saturating_sub(start) + usize::from(self.choose.once_in(10));
@@ -106,7 +108,7 @@ impl<C: Choose> Program<'_, C> {
     }
 
     /// Sums and products of whole buffers, stored to one of them.
-    fn record_tensor(&mut self, draft: &mut Draft, [at, to]: [usize; 2]) {
+    fn record_tensor(&mut self, draft: &mut Draft, at: usize, to: usize) {
         let [source, target] = [at, to].map(|at| self.held[at].buffer.clone());
         let batch = &draft.batch;
         let x = batch.tensor(&source, [source.len()]);

@@ -44,7 +44,7 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Encodes a batch of one submission into the application's encoder.
     fn encode(&self, _launch: Launch<'_>, _encoder: &mut ::wgpu::CommandEncoder) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported, "encode: the built-in CPU has no use for a wgpu::CommandEncoder"))
+        Err(Error::new(ErrorKind::Unsupported, "encode: the built-in CPU does not use a wgpu::CommandEncoder"))
     }
 
     /// Prepares a planned recording for replay: allocates everything that its runs need. `resources` is complete, and
@@ -128,7 +128,7 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Imports a buffer of the application.
     fn import(&self, _buffer: ::wgpu::Buffer) -> Result<Arc<Block>> {
-        Err(Error::new(ErrorKind::Unsupported, "import: the built-in CPU has no use for a wgpu::Buffer"))
+        Err(Error::new(ErrorKind::Unsupported, "import: the built-in CPU does not use a wgpu::Buffer"))
     }
 
     /// The file that keeps compiled pipelines between processes, if any.

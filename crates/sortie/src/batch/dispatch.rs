@@ -4,12 +4,12 @@ use std::panic::Location;
 
 use bytemuck::NoUninit;
 use smallvec::SmallVec;
-use sortie_plan::{Access, GRID_BLOCK, Grid as Groups, Mode, Op, OpKind, SlotId, Span, fold};
+use sortie_plan::{Access, GRID_BLOCK, Mode, Op, OpGrid, OpKind, SlotId, Span, fold};
 
 use super::{
     Batch, Bind, BindTarget, OpRecorder,
     bind::TargetKind,
-    grid::{self, Grid, Size},
+    grid::{self, Grid, GridSize},
     sharing::{shares_memory, sharing},
     transfer::foreign,
 };
@@ -135,13 +135,13 @@ impl OpRecorder<'_> {
         }
         let limits = self.core.limits();
         let grid = match &grid.0 {
-            Size::Indirect(place) => {
+            GridSize::Indirect(place) => {
                 self.indirect(place)?;
-                Groups::Indirect
+                OpGrid::Indirect
             }
             direct => groups(direct, kernel.workgroup_size(), limits.groups)?,
         };
-        if let Groups::Wrapped { .. } = grid {
+        if let OpGrid::Wrapped { .. } = grid {
             kernel.check_hidden(limits)?;
             self.recorder.reserve_params(GRID_BLOCK, 1, limits)?;
         }
@@ -325,17 +325,17 @@ fn fitting(limits: &Limits, takes: &Binding, place: &BindTarget<'_>) -> Option<(
 
 /// The groups of a direct grid, to be folded if they exceed the device's limit.
 #[inline]
-fn groups(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Result<Groups> {
+fn groups(size: &GridSize<'_>, workgroup: [u32; 3], most: u32) -> Result<OpGrid> {
     // Most grids: nothing to fold, and far from the largest ids.
     if let Some(groups) = grid::small(size, workgroup, most) {
-        return Ok(Groups::Direct(groups));
+        return Ok(OpGrid::Direct(groups));
     }
     let groups = grid::groups(size, workgroup)?;
     let narrow = groups.map(|groups| u32::try_from(groups).ok());
     match narrow {
-        [Some(x), Some(y), Some(z)] if x <= most && y <= most && z <= most => Ok(Groups::Direct([x, y, z])),
+        [Some(x), Some(y), Some(z)] if x <= most && y <= most && z <= most => Ok(OpGrid::Direct([x, y, z])),
         [Some(x), Some(y), Some(z)] if fold(groups, most).is_some() => {
-            Ok(Groups::Wrapped { groups: [x, y, z], share: Span::EMPTY })
+            Ok(OpGrid::Wrapped { groups: [x, y, z], share: Span::EMPTY })
         }
         _ => {
             let total = groups.iter().fold(1_u64, |product, groups| product.saturating_mul(*groups));

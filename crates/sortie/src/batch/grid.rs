@@ -17,10 +17,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// # let _ = (row, image, exact);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Grid<'a>(pub(super) Size<'a>);
+pub struct Grid<'a>(pub(super) GridSize<'a>);
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Size<'a> {
+pub(super) enum GridSize<'a> {
     Items([u64; 3]),
     Groups([u64; 3]),
     Indirect(BindTarget<'a>),
@@ -33,13 +33,13 @@ impl<'a> Grid<'a> {
     /// guard for it.
     #[must_use]
     pub fn items(extent: impl Extent) -> Self {
-        Self(extent.extent().map_or_else(Size::Invalid, Size::Items))
+        Self(extent.extent().map_or_else(GridSize::Invalid, GridSize::Items))
     }
 
     /// Exactly these workgroups.
     #[must_use]
     pub fn groups(extent: impl Extent) -> Self {
-        Self(extent.extent().map_or_else(Size::Invalid, Size::Groups))
+        Self(extent.extent().map_or_else(GridSize::Invalid, GridSize::Groups))
     }
 
     /// Reads the number of workgroups, three `u32`, from device memory when the dispatch runs. Counts over the device's
@@ -62,14 +62,14 @@ impl<'a> Grid<'a> {
     /// ```
     #[must_use]
     pub fn indirect(counts: &'a dyn Bind) -> Self {
-        Self(Size::Indirect(counts.place()))
+        Self(GridSize::Indirect(counts.place()))
     }
 
     /// Whether it is known to run nothing.
     pub(super) fn is_zero(&self) -> bool {
         match &self.0 {
-            Size::Items(extent) | Size::Groups(extent) => extent.contains(&0),
-            Size::Indirect(_) | Size::Invalid(_) => false,
+            GridSize::Items(extent) | GridSize::Groups(extent) => extent.contains(&0),
+            GridSize::Indirect(_) | GridSize::Invalid(_) => false,
         }
     }
 }
@@ -150,8 +150,8 @@ const MAX_ITEMS: u64 = 1 << 32;
 /// The groups of a grid of items, if there are at most `most` in each dimension and none of its ids comes near the
 /// largest. `None`: see [`groups`].
 #[inline]
-pub(super) fn small(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Option<[u32; 3]> {
-    let Size::Items([x, y, z]) = *size else { return None };
+pub(super) fn small(size: &GridSize<'_>, workgroup: [u32; 3], most: u32) -> Option<[u32; 3]> {
+    let GridSize::Items([x, y, z]) = *size else { return None };
     if (x | y | z) >= MAX_ITEMS / 2 {
         return None;
     }
@@ -170,19 +170,19 @@ pub(super) fn small(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Option<[
 }
 
 /// The groups of a direct grid, checked against the range of ids.
-pub(super) fn groups(size: &Size<'_>, workgroup: [u32; 3]) -> Result<[u64; 3]> {
+pub(super) fn groups(size: &GridSize<'_>, workgroup: [u32; 3]) -> Result<[u64; 3]> {
     let groups: [u64; 3] = match size {
-        Size::Items(items) => {
+        GridSize::Items(items) => {
             if let Some(items) = items.iter().find(|items| **items > MAX_ITEMS) {
                 return Err(Error::too_large("items in one dimension of a grid", *items, MAX_ITEMS));
             }
             std::array::from_fn(|axis| cover(items[axis], workgroup[axis]))
         }
-        Size::Groups(groups) => *groups,
-        Size::Invalid(extent) => {
-            return Err(Error::new(ErrorKind::Grid, format!("a grid cannot have {extent} of anything")));
+        GridSize::Groups(groups) => *groups,
+        GridSize::Invalid(extent) => {
+            return Err(Error::new(ErrorKind::Grid, format!("a grid cannot have an extent of {extent}")));
         }
-        Size::Indirect(_) => unreachable!("an indirect grid has its groups in device memory"),
+        GridSize::Indirect(_) => unreachable!("an indirect grid has its groups in device memory"),
     };
     if groups.contains(&0) {
         return Ok([0; 3]);

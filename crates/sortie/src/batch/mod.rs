@@ -12,6 +12,7 @@ mod grid;
 mod plan_summary;
 mod record;
 mod recorder;
+mod row_widths;
 mod sharing;
 mod tensor;
 mod transfer;
@@ -28,7 +29,6 @@ use std::{
 use bytemuck::Pod;
 use sortie_plan::OpKind;
 
-pub(crate) use self::bind::{BindTarget, FlatRows};
 use self::recorder::Recorder;
 pub use self::{
     bind::{Bind, Slot, Typed, Untyped},
@@ -36,6 +36,10 @@ pub use self::{
     grid::{Extent, Grid},
     plan_summary::PlanSummary,
     record::Record,
+};
+pub(crate) use self::{
+    bind::{BindTarget, FlatRows},
+    row_widths::RowWidths,
 };
 pub use crate::finish::Readable;
 use crate::{
@@ -103,7 +107,7 @@ struct BatchState {
     split: Option<Split>,
     /// Profile log, if this batch is profiled.
     log: Option<Arc<Log>>,
-    /// Its buffers will hardly come again in the same places: a recording of it would be kept in vain.
+    /// Its buffers are unlikely to be used again in the same way, so a recording of it would not be reused.
     is_single: bool,
 }
 

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     device_job::{Answers, DeviceJob},
-    widths::{Widths, whole_rows},
+    widths::whole_rows,
 };
 use crate::{
-    batch::Batch,
+    batch::{Batch, RowWidths},
     device::Device,
     error::Result,
     finish::Ticket,
@@ -38,7 +38,7 @@ const MIN_ROWS: usize = 16;
 #[derive(derive_more::Debug)]
 #[debug("RowReplays {{ widths: {widths:?}, .. }}")]
 pub struct RowReplays<T: Element, U: Element> {
-    widths: Widths,
+    widths: RowWidths,
     make: Maker<T, U>,
 }
 
@@ -68,7 +68,7 @@ impl<T: Element, U: Element> RowReplays<T, U> {
     /// tensor with as many rows.
     #[must_use]
     pub fn new<S: Send + 'static>(
-        widths: [usize; 2],
+        [input, output]: [usize; 2],
         prepare: impl Fn(&Device) -> Result<S> + Send + Sync + 'static,
         record: impl for<'b> Fn(&S, Tensor<'b, T>) -> Tensor<'b, U> + Send + Sync + 'static,
     ) -> Self {
@@ -78,7 +78,7 @@ impl<T: Element, U: Element> RowReplays<T, U> {
             let record: OpRecorder<T, U> = Box::new(move |x| record(&state, x));
             Ok(record)
         };
-        Self { widths: Widths::new(widths), make: Box::new(make) }
+        Self { widths: RowWidths::new(input, output), make: Box::new(make) }
     }
 }
 

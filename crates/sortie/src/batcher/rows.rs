@@ -4,10 +4,10 @@ use std::marker::PhantomData;
 
 use super::{
     device_job::{Answers, DeviceJob},
-    widths::{Widths, whole_rows},
+    widths::whole_rows,
 };
 use crate::{
-    batch::{Batch, FlatRows, Grid},
+    batch::{Batch, FlatRows, Grid, RowWidths},
     device::Device,
     error::Result,
     kernel::Kernel,
@@ -38,15 +38,15 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Rows<T, U> {
     source: String,
-    widths: Widths,
+    widths: RowWidths,
     elements: PhantomData<fn(T) -> U>,
 }
 
 impl<T: Element, U: Element> Rows<T, U> {
     /// Takes the widths of an input row and of an output row, and the kernel's source.
     #[must_use]
-    pub fn new(widths: [usize; 2], source: &str) -> Self {
-        Self { source: source.into(), widths: Widths::new(widths), elements: PhantomData }
+    pub fn new([input, output]: [usize; 2], source: &str) -> Self {
+        Self { source: source.into(), widths: RowWidths::new(input, output), elements: PhantomData }
     }
 }
 

@@ -1,13 +1,9 @@
 //! Rows of a fixed width: concatenates requests, and splits their answers.
 
-use crate::error::{Error, Result};
-
-/// Elements per row of the input and of the output.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Widths {
-    pub(super) input: usize,
-    pub(super) output: usize,
-}
+use crate::{
+    batch::RowWidths,
+    error::{Error, Result},
+};
 
 /// Elements of each answer of a batch, in the order of its requests.
 #[derive(Debug)]
@@ -40,11 +36,7 @@ macro_rules! whole_rows {
 }
 pub(super) use whole_rows;
 
-impl Widths {
-    pub(super) fn new([input, output]: [usize; 2]) -> Self {
-        Self { input: input.max(1), output: output.max(1) }
-    }
-
+impl RowWidths {
     pub(super) fn rows<T>(self, input: &[T]) -> usize {
         input.len() / self.input
     }
@@ -53,7 +45,7 @@ impl Widths {
         if input.len().is_multiple_of(self.input) {
             return Ok(());
         }
-        let message = format!("{} elements are no whole number of rows of {}", input.len(), self.input);
+        let message = format!("{} elements are not a whole number of rows of {}", input.len(), self.input);
         Err(Error::input(message))
     }
 

@@ -99,7 +99,7 @@ impl Named {
 pub(crate) fn hardware(options: &DeviceOptions) -> Result<OpenedAdapter> {
     let candidates = candidates();
     let known = known(candidates.iter().map(|(_, info)| info));
-    let none = || Error::new(ErrorKind::NoDevice, format!("no GPU was found or opened; there is {known}"));
+    let none = || Error::new(ErrorKind::NoDevice, format!("no GPU was found or opened; the devices are {known}"));
     hardware_of(candidates, options).ok_or_else(none)
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn reopen(before: &DeviceInfo, options: &DeviceOptions) -> Result<Ope
         |info: &DeviceInfo| (&info.name, info.backend, &info.driver) == (&before.name, before.backend, &before.driver);
     match adapters().into_iter().find(|(_, info)| same(info)) {
         Some((adapter, _)) => request(&adapter, adapter.limits(), options),
-        None => Err(Error::new(ErrorKind::NoDevice, format!("{before} is not there any more"))),
+        None => Err(Error::new(ErrorKind::NoDevice, format!("{before} no longer exists"))),
     }
 }
 

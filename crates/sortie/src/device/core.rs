@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sortie_plan::{Caps, Grid, Recording, Span, fuse::Program};
+use sortie_plan::{Caps, OpGrid, Recording, Span, fuse::Program};
 
 use super::{
     open::{default_cost, next_id, policy},
@@ -146,14 +146,14 @@ impl DeviceCore {
                 let kernel = self.kernels.generated(&source.text)?;
                 let groups = source.grid;
                 let grid = match groups.iter().any(|side| *side > self.limits().groups) {
-                    true => Grid::Wrapped { groups, share: Span::EMPTY },
-                    false => Grid::Direct(groups),
+                    true => OpGrid::Wrapped { groups, share: Span::EMPTY },
+                    false => OpGrid::Direct(groups),
                 };
                 GeneratedKernel { kernel, words: source.words, grid }
             }
             Generated::Native { compiled, interface, grid } => {
                 let kernel = self.kernels.native(interface, compiled);
-                GeneratedKernel { kernel, words: Vec::new(), grid: Grid::Direct(grid) }
+                GeneratedKernel { kernel, words: Vec::new(), grid: OpGrid::Direct(grid) }
             }
         })
     }

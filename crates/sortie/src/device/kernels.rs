@@ -1,6 +1,6 @@
 //! Kernels of a device.
 
-#![expect(unsafe_code, reason = "a source without checks is compiled for those who vouch for it")]
+#![expect(unsafe_code, reason = "the caller of `module_unchecked` vouches for the source")]
 
 use std::panic::Location;
 

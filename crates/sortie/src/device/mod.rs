@@ -258,23 +258,28 @@ impl Device {
         open::wgpu(adapter::reopen(&self.core.info, &options)?, options, false).map(Self::opened)
     }
 
-    /// Whether it is the built-in CPU.
-    #[must_use]
-    pub fn is_cpu(&self) -> bool {
-        self.info().kind == DeviceKind::Cpu
-    }
+    getters! { self:
+        /// Whether it is the built-in CPU.
+        is_cpu: bool = self.info().kind == DeviceKind::Cpu;
 
-    /// Name, driver and limits.
-    #[must_use]
-    pub fn info(&self) -> &DeviceInfo {
-        &self.core.info
-    }
+        /// Name, driver and limits.
+        info: &DeviceInfo = &self.core.info;
 
-    /// The wgpu device behind it, for its limits, features and error scopes; `None` on a device that is not wgpu's.
-    /// Unlike [`Device::wgpu`], it changes nothing.
-    #[must_use]
-    pub fn wgpu_device(&self) -> Option<&wgpu::Device> {
-        self.core.backend.wgpu_device()
+        /// The wgpu device behind it, for its limits, features and error scopes; `None` on a device that is not wgpu's.
+        /// Unlike [`Device::wgpu`], it changes nothing.
+        wgpu_device: Option<&wgpu::Device> = self.core.backend.wgpu_device();
+
+        /// Its submit policy: from [`DeviceOptions::policy`], else from the tuning file, else the
+        /// [default](SubmitPolicy).
+        policy: SubmitPolicy = self.core.policy;
+
+        /// The pipeline cache file, which may not exist yet. `None` on the built-in CPU, on backends other than Vulkan,
+        /// for a guest, and if [`DeviceOptions::cache`] or `SORTIE_CACHE` is `off`.
+        cache_file: Option<&Path> = self.core.backend.cache_file();
+
+        /// Bytes of device memory allocated: in use, idle in the pool, or holding writes that the device has not
+        /// consumed yet. [`DeviceOptions::memory_budget`] bounds them.
+        memory_bytes: u64 = self.core.pool.live_bytes() + self.core.backend.staged_bytes();
     }
 
     /// The wgpu device and queue behind it; `None` on a device that is not wgpu's.
@@ -297,12 +302,6 @@ impl Device {
         self.core.counters.snapshot(self.core.policy)
     }
 
-    /// Its submit policy: from [`DeviceOptions::policy`], else from the tuning file, else the [default](SubmitPolicy).
-    #[must_use]
-    pub fn policy(&self) -> SubmitPolicy {
-        self.core.policy
-    }
-
     /// Frees all idle device memory in the pools.
     ///
     /// ```
@@ -318,13 +317,6 @@ impl Device {
         self.core.pool.trim();
         self.core.backend.trim();
         self.core.counters.publish();
-    }
-
-    /// The pipeline cache file, which may not exist yet. `None` on the built-in CPU, on backends other than Vulkan, for
-    /// a guest, and if [`DeviceOptions::cache`] or `SORTIE_CACHE` is `off`.
-    #[must_use]
-    pub fn cache_file(&self) -> Option<&Path> {
-        self.core.backend.cache_file()
     }
 
     /// Writes the pipelines compiled so far to [`Device::cache_file`] and returns the number of bytes. This also
@@ -355,13 +347,6 @@ impl Device {
         })
     }
 
-    /// Bytes of device memory allocated: in use, idle in the pool, or holding writes that the device has not consumed
-    /// yet. [`DeviceOptions::memory_budget`] bounds them.
-    #[must_use]
-    pub fn memory_bytes(&self) -> u64 {
-        self.core.pool.live_bytes() + self.core.backend.staged_bytes()
-    }
-
     /// Logs and publishes the opened device.
     fn opened(core: DeviceCore) -> Self {
         let DeviceInfo { name, kind, backend, driver, .. } = &core.info;
@@ -384,7 +369,7 @@ impl DeviceInfo {
     /// ```
     ///
     /// # Errors
-    /// [`NoDevice`](ErrorKind::NoDevice) if it is not there any more or does not open.
+    /// [`NoDevice`](ErrorKind::NoDevice) if it no longer exists or does not open.
     pub fn open(&self) -> Result<Device> {
         if self.kind == DeviceKind::Cpu {
             return Device::cpu();

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_is_told_of_everything_and_does_not_keep_its_device_open() {
+    fn a_watch_gets_every_profile_and_does_not_keep_its_device_open() {
         let device = Device::cpu().expect("the built-in CPU opens");
         let (told, profiles) = mpsc::channel();
         let watch = device.watch(move |profile| told.send(profile.ops().len()).expect("the test listens"));

@@ -34,7 +34,7 @@ impl Kernel {
             return Ok(bound.clone());
         }
         let (theirs, cache) = (self.clone(), Arc::clone(kernels));
-        let bound = compile(deadline, &self.said(), move || theirs.with_bound_immediates(&cache))??;
+        let bound = compile(deadline, &self.described(), move || theirs.with_bound_immediates(&cache))??;
         ready(&bound)?;
         Ok(self.inner.bound.get_or_init(|| bound).clone())
     }

@@ -3,7 +3,7 @@
 //! Bound: [`MAX_KERNELS`] kernels; beyond it the least recently used is evicted (kernels still in use live on with their
 //! owners).
 
-use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use lru::LruCache;
 use naga::Module;
@@ -45,6 +45,8 @@ impl KernelKey {
     }
 }
 
+#[derive(derive_more::Debug)]
+#[debug("KernelCache {{ kernels: {} }}", kernels.lock().len())]
 pub(crate) struct KernelCache {
     /// The id of the device that the kernels belong to.
     pub(super) device: u64,
@@ -147,11 +149,5 @@ impl KernelCache {
     /// Compiles all of a kernel now, so that driver errors are reported here and not by a later batch.
     pub(crate) fn finish(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
         Arc::clone(&self.compiler).finish(kernel, deadline)
-    }
-}
-
-impl fmt::Debug for KernelCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KernelCache").field("kernels", &self.kernels.lock().len()).finish_non_exhaustive()
     }
 }

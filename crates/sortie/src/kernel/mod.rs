@@ -26,7 +26,6 @@ mod tokens;
 mod writable;
 
 use std::{
-    fmt,
     panic::Location,
     sync::{
         Arc, OnceLock,
@@ -51,7 +50,7 @@ pub use self::{
     declared::{BindingInfo, Scalar},
     module::Module,
 };
-use self::{parse::KernelError, size::Size, writable::WritableForms};
+use self::{parse::KernelError, size::KernelSize, writable::WritableForms};
 use crate::{
     error::{Error, ErrorKind, Result},
     info::Limits,
@@ -104,7 +103,8 @@ use crate::{
 /// assert_eq!(y.download()?, [6.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Kernel {{ entry: {:?}, bindings: {}, .. }}", self.entry(), self.interface().bindings.len())]
 pub struct Kernel {
     inner: Arc<Inner>,
 }
@@ -130,7 +130,7 @@ struct Source {
     text: Box<str>,
     origin: Origin,
     module: naga::Module,
-    size: Size,
+    size: KernelSize,
     checks: Checks,
 }
 
@@ -166,22 +166,35 @@ impl Kernel {
         compile(Deadline::after(budget), "the source", move || parse::entries(&source)).and_then(|entries| Ok(entries?))
     }
 
-    /// The name of the entry point.
-    #[must_use]
-    pub fn entry(&self) -> &str {
-        &self.interface().entry
-    }
+    getters! { self:
+        /// The name of the entry point.
+        entry: &str = &self.interface().entry;
 
-    /// Invocations of a workgroup in each dimension.
-    #[must_use]
-    pub fn workgroup_size(&self) -> [u32; 3] {
-        self.interface().workgroup
-    }
+        /// Invocations of a workgroup in each dimension.
+        workgroup_size: [u32; 3] = self.interface().workgroup;
 
-    /// Number of bindings that a dispatch takes.
-    #[must_use]
-    pub fn num_bindings(&self) -> usize {
-        self.interface().bindings.len()
+        /// Number of bindings that a dispatch takes.
+        num_bindings: usize = self.interface().bindings.len();
+
+        /// Bytes of its `var<immediate>`; 0 if it has none.
+        immediate_bytes: usize = self.interface().immediates.as_ref().map_or(0, |immediates| immediates.size as usize);
+
+        /// Its buffers as declared, in the order of [`Batch::dispatch`](crate::Batch::dispatch), for programs that run
+        /// kernels they did not write.
+        ///
+        /// ```
+        /// # let device = sortie::Device::cpu()?;
+        /// let kernel = device.kernel("
+        ///     @group(0) @binding(0) var<storage, read> points: array<vec3<f32>>;
+        ///     @group(0) @binding(4) var<storage, read_write> count: atomic<u32>;
+        ///     @compute @workgroup_size(1) fn main() { atomicAdd(&count, u32(points[0].x)); }
+        /// ")?;
+        /// let [points, count] = &kernel.bindings()[..] else { unreachable!("it has two") };
+        /// assert_eq!((points.name.as_str(), points.stride, points.bytes(10)), ("points", Some(16), Some(160)));
+        /// assert_eq!((count.binding, count.writes, count.scalar), (4, true, Some(sortie::kernel::Scalar::U32)));
+        /// # Ok::<(), sortie::Error>(())
+        /// ```
+        bindings: Vec<BindingInfo> = self.interface().bindings.iter().map(BindingInfo::new).collect();
     }
 
     /// Whether it writes a binding, numbered as in [`Batch::dispatch`](crate::Batch::dispatch): the entry point, or a
@@ -209,32 +222,6 @@ impl Kernel {
         self.interface().bindings.get(binding).map_or([true, false], |binding| binding.moves)
     }
 
-    /// Its buffers as declared, in the order of [`Batch::dispatch`](crate::Batch::dispatch), for programs that run
-    /// kernels they did not write.
-    ///
-    /// ```
-    /// # let device = sortie::Device::cpu()?;
-    /// let kernel = device.kernel("
-    ///     @group(0) @binding(0) var<storage, read> points: array<vec3<f32>>;
-    ///     @group(0) @binding(4) var<storage, read_write> count: atomic<u32>;
-    ///     @compute @workgroup_size(1) fn main() { atomicAdd(&count, u32(points[0].x)); }
-    /// ")?;
-    /// let [points, count] = &kernel.bindings()[..] else { unreachable!("it has two") };
-    /// assert_eq!((points.name.as_str(), points.stride, points.bytes(10)), ("points", Some(16), Some(160)));
-    /// assert_eq!((count.binding, count.writes, count.scalar), (4, true, Some(sortie::kernel::Scalar::U32)));
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    #[must_use]
-    pub fn bindings(&self) -> Vec<BindingInfo> {
-        self.interface().bindings.iter().map(BindingInfo::new).collect()
-    }
-
-    /// Bytes of its `var<immediate>`; 0 if it has none.
-    #[must_use]
-    pub fn immediate_bytes(&self) -> usize {
-        self.interface().immediates.as_ref().map_or(0, |immediates| immediates.size as usize)
-    }
-
     /// The deadline of compiling it now.
     pub(crate) fn deadline(&self, budget: Duration) -> Deadline {
         match self.inner.source.as_deref() {
@@ -244,7 +231,7 @@ impl Kernel {
     }
 
     /// Its name in messages.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn described(&self) -> String {
         format!("kernel {:?}", self.entry())
     }
 
@@ -324,16 +311,5 @@ impl From<KernelError> for Error {
             }
         };
         Error::new(kind, message)
-    }
-}
-
-impl fmt::Debug for Kernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let interface = self.interface();
-        f.debug_struct("Kernel")
-            .field("entry", &interface.entry)
-            .field("workgroup", &interface.workgroup)
-            .field("bindings", &interface.bindings.len())
-            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! A WGSL source with several kernels.
 
-use std::{fmt, panic::Location, sync::Arc};
+use std::{panic::Location, sync::Arc};
 
 use super::{Checks, Kernel};
 use crate::error::Result;
@@ -43,7 +43,8 @@ pub(crate) trait ModuleDevice: Send + Sync {
 /// assert_eq!(x.download()?, [0.5; 128]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Module {{ entries: {entries:?}, constants: {constants:?}, .. }}")]
 pub struct Module {
     device: Arc<dyn ModuleDevice>,
     source: Arc<str>,
@@ -94,14 +95,5 @@ impl Module {
 
     fn compile(&self, entry: Option<&str>, here: &'static Location<'static>) -> Result<Kernel> {
         self.device.compile_kernel(&self.source, entry, &self.constants, self.checks).map_err(|error| error.at(here))
-    }
-}
-
-impl fmt::Debug for Module {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Module")
-            .field("entries", &self.entries)
-            .field("constants", &self.constants)
-            .finish_non_exhaustive()
     }
 }

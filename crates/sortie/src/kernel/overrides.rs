@@ -125,7 +125,7 @@ fn key(known: &Override) -> Cow<'_, str> {
 fn unknown(module: &Module, wanted: &str) -> KernelError {
     let names = list(module.overrides.iter().filter_map(|(_, known)| known.name.as_deref()));
     KernelError::Constant(match names.as_str() {
-        "" => format!("no `override` constant `{wanted}`; there is none at all"),
+        "" => format!("no `override` constant `{wanted}`; the module declares none"),
         names => format!("no `override` constant `{wanted}`; there is: {names}"),
     })
 }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(error("main", &[("scale", 1.0), ("7", 2.0)]), "`override` constant `7` is given twice");
         let bare = "@compute @workgroup_size(1) fn main() {}";
         let none = parse(bare, None, &[("n".to_owned(), 1.0)], Capabilities::all()).expect_err("none");
-        assert_eq!(none.to_string(), "no `override` constant `n`; there is none at all");
+        assert_eq!(none.to_string(), "no `override` constant `n`; the module declares none");
     }
 
     #[test]

@@ -4,10 +4,7 @@
 //! variables that it reaches, and no `override`: its workgroup size and array lengths are final. A storage buffer that it
 //! only reads is declared `read`.
 
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use naga::{
     Module, ShaderStage,
@@ -20,39 +17,29 @@ use super::{
     interface::{self, Interface},
     overrides::{self, OverrideValues},
     reach,
-    size::{self, Size},
+    size::{self, KernelSize},
     source::{self, SourceError},
 };
 
 /// Why a source was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KernelError {
     /// Exceeds a limit that keeps naga's stack from overflowing.
+    #[error(transparent)]
     Refused(SourceError),
     /// Not valid WGSL: naga's own report, with the user's line.
+    #[error("{0}")]
     Shader(String),
     /// Valid, but not supported by this crate.
+    #[error("{construct}{} is not supported", line.map(|line| format!(" at line {line}")).unwrap_or_default())]
     Unsupported { construct: String, line: Option<u32> },
     /// A value for an `override` constant is missing, unknown or impossible.
+    #[error("{0}")]
     Constant(String),
     /// The entry point is missing, unknown or one of several.
+    #[error("{0}")]
     Entry(String),
 }
-
-impl fmt::Display for KernelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(refusal) => refusal.fmt(f),
-            Self::Shader(message) | Self::Constant(message) | Self::Entry(message) => f.write_str(message),
-            Self::Unsupported { construct, line: Some(line) } => {
-                write!(f, "{construct} at line {line} is not supported")
-            }
-            Self::Unsupported { construct, line: None } => write!(f, "{construct} is not supported"),
-        }
-    }
-}
-
-impl std::error::Error for KernelError {}
 
 /// A parsed and checked kernel.
 #[derive(Debug)]
@@ -60,7 +47,7 @@ pub(crate) struct Parsed {
     pub(crate) module: Module,
     pub(crate) info: ModuleInfo,
     pub(crate) interface: Interface,
-    pub(crate) size: Size,
+    pub(crate) size: KernelSize,
 }
 
 /// Parses and checks `source`, selects its entry point `entry` (`None`: the only one) and sets its `override` constants
@@ -176,7 +163,7 @@ fn choose(module: &Module, entry: Option<&str>) -> Result<usize, KernelError> {
         (None, _) => Err(KernelError::Entry(format!("the module has several entry points, name one: {}", names()))),
         (Some(wanted), _) => match entries.iter().find(|(_, name)| *name == wanted) {
             Some((index, _)) => Ok(*index),
-            None => Err(KernelError::Entry(format!("no compute entry point `{wanted}`; there is: {}", names()))),
+            None => Err(KernelError::Entry(format!("no compute entry point `{wanted}`; the module has {}", names()))),
         },
     }
 }
@@ -219,7 +206,7 @@ mod tests {
     #[test]
     fn a_missing_or_ambiguous_entry_point_is_an_error_that_lists_them() {
         assert_eq!(error(TWO, None), "the module has several entry points, name one: `first`, `second`");
-        assert_eq!(error(TWO, Some("vs")), "no compute entry point `vs`; there is: `first`, `second`");
+        assert_eq!(error(TWO, Some("vs")), "no compute entry point `vs`; the module has `first`, `second`");
         assert_eq!(error("", None), "the module has no compute entry point");
         assert_eq!(error("fn main() {}", Some("main")), "the module has no compute entry point");
     }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 
 /// Totals of an entry point and all functions that it calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Size {
+pub(crate) struct KernelSize {
     /// Approximate scalar operations.
     pub(crate) instructions: u64,
     /// Scalars read from or written to memory.
@@ -22,7 +22,7 @@ pub(crate) struct Size {
     pub(crate) temporary_bytes: u64,
 }
 
-impl Size {
+impl KernelSize {
     /// Adds the cost of a call. Temporary memory is not added: it exists once per callee.
     fn call(&mut self, callee: Self) {
         self.instructions = self.instructions.saturating_add(callee.instructions).saturating_add(1);
@@ -32,7 +32,7 @@ impl Size {
 }
 
 /// The size of a module with one entry point.
-pub(crate) fn measure(module: &Module, info: &ModuleInfo) -> Size {
+pub(crate) fn measure(module: &Module, info: &ModuleInfo) -> KernelSize {
     let mut measure = Measure { module, cells: cells(module), functions: Vec::new() };
     let mut temporary_bytes = 0_u64;
     // naga lists callees before their callers.
@@ -43,7 +43,7 @@ pub(crate) fn measure(module: &Module, info: &ModuleInfo) -> Size {
     }
     let mut entry = match module.entry_points.first() {
         Some(entry) => measure.function(&entry.function, info.get_entry_point(0)),
-        None => Size::default(),
+        None => KernelSize::default(),
     };
     entry.temporary_bytes = entry.temporary_bytes.saturating_add(temporary_bytes);
     entry
@@ -80,12 +80,12 @@ struct Measure<'a> {
     module: &'a Module,
     cells: Vec<u64>,
     /// Sizes of measured functions, by index.
-    functions: Vec<Size>,
+    functions: Vec<KernelSize>,
 }
 
 impl Measure<'_> {
-    fn function(&self, function: &Function, info: &FunctionInfo) -> Size {
-        let mut size = Size::default();
+    fn function(&self, function: &Function, info: &FunctionInfo) -> KernelSize {
+        let mut size = KernelSize::default();
         let mut indexed = FxHashSet::default();
         for (handle, expression) in function.expressions.iter() {
             let cells = self.cells_of(&info[handle].ty);
@@ -118,7 +118,7 @@ impl Measure<'_> {
         size
     }
 
-    fn block(&self, block: &Block, function: &Function, info: &FunctionInfo, size: &mut Size) {
+    fn block(&self, block: &Block, function: &Function, info: &FunctionInfo, size: &mut KernelSize) {
         for statement in block {
             match statement {
                 Statement::Emit(_) => continue,
@@ -221,7 +221,7 @@ mod tests {
 
     use super::{super::parse::parse, *};
 
-    fn size(source: &str) -> Size {
+    fn size(source: &str) -> KernelSize {
         let source = format!("@group(0) @binding(0) var<storage, read_write> o: array<u32>; {source}");
         let parsed = parse(&source, None, &[], Capabilities::all()).unwrap_or_else(|error| panic!("{error}"));
         parsed.size

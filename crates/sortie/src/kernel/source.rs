@@ -7,8 +7,6 @@
 //! optimisation, on a stack of 128 MiB. The token rules below may count too much, never too little. Text that is not
 //! WGSL may pass, because naga refuses it while parsing, and its parser counts its own depth.
 
-use std::fmt;
-
 use super::{
     elements,
     tokens::{Token, Tokens},
@@ -45,23 +43,12 @@ const OPERANDS: u32 = 65_536;
 const ELEMENTS: u32 = 1 << 20;
 
 /// Why a source was not passed to naga.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SourceError {
+    #[error("the source is {bytes} bytes long; the limit is {limit}")]
     TooLong { bytes: u64, limit: u64 },
+    #[error("more than {limit} {what} at line {line}")]
     TooDeep { what: &'static str, line: u32, limit: u32 },
-}
-
-impl fmt::Display for SourceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong { bytes, limit } => {
-                write!(f, "the source is {bytes} bytes long; the limit is {limit}")
-            }
-            Self::TooDeep { what, line, limit } => {
-                write!(f, "more than {limit} {what} at line {line}")
-            }
-        }
-    }
 }
 
 /// Accepts or refuses `source` by its limits. Does not check whether it is valid WGSL.

@@ -52,8 +52,12 @@ impl ElementRange {
     /// The range in bytes, rounded up to 4 at the buffer's end.
     pub(crate) fn bytes(self) -> Result<Range<u64>> {
         if !self.fits() {
-            let message =
-                format!("the slice {}..{} does not fit a buffer of {} elements", self.start, self.end, self.len);
+            let Self { start, end, len, size } = self;
+            let message = if start == usize::MAX || end == usize::MAX {
+                format!("the slice reaches past its end, or does not begin and end with an element of {size} bytes")
+            } else {
+                format!("the slice {start}..{end} does not fit a buffer of {len} elements")
+            };
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let start = self.offset();
@@ -70,7 +74,7 @@ impl ElementRange {
 /// Bytes of an element.
 pub(crate) fn element_bytes<T>() -> Result<u64> {
     match size_of::<T>() as u64 {
-        0 => Err(Error::new(ErrorKind::Unsupported, "elements of size 0 have no place in device memory")),
+        0 => Err(Error::new(ErrorKind::Unsupported, "device memory cannot hold elements of size 0")),
         size => Ok(size),
     }
 }

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_first_when_bytes_or_count_run_over() {
+    fn the_oldest_is_evicted_when_bytes_or_count_exceed_the_limit() {
         let mut free_list = FreeList::new(limits(4096, 3));
         for item in 0..3 {
             assert!(free_list.put(256, item).is_empty());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_goes_at_the_next_put() {
+    fn items_over_the_age_limit_are_evicted_at_the_next_put() {
         let mut free_list = FreeList::new(PoolLimits { bytes: 1 << 20, count: 10, age: Duration::ZERO });
         free_list.put(256, 1);
         std::thread::sleep(Duration::from_millis(2));

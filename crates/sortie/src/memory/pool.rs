@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_goes_home_and_its_memory_is_recycled_until_the_source_is_told_that_it_is_freed() -> Result<()> {
+    fn a_dropped_block_returns_its_memory_to_the_pool_until_the_source_frees_it() -> Result<()> {
         let source = Source::default();
         let seen = source.0.clone();
         let pool = Arc::new(Pool::new(Arc::new(source), 1 << 20, PoolLimits::default(), None, Arc::default()));

@@ -157,7 +157,7 @@ figures! {
         overruns,
         /// Total time by which they exceeded it, in microseconds.
         overrun_us,
-        /// Runs of replays that were submitted as one prerecorded command.
+        /// Runs of replays that were submitted as one prerecorded command. Resubmitted batches are not counted here.
         native_runs,
         /// Batches that were recorded for the device, because the same operations on the same buffers came again.
         batches_recorded,

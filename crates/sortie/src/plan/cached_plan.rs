@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use sortie_plan::{
-    Access, Caps, Grid, Groups, KernelIndex, Op, OpKind, Plan, Recording, Span, Touch,
+    Access, Caps, Groups, KernelIndex, Op, OpGrid, OpKind, Plan, Recording, Span, Touch,
     fuse::{self, Lowered, Program, Scalar},
     join::{Joined, join},
 };
@@ -60,7 +60,7 @@ pub(crate) struct GeneratedKernel {
     pub(crate) kernel: Kernel,
     /// Sizes among its parameters. The program's scalars follow them.
     pub(crate) words: Vec<u32>,
-    pub(crate) grid: Grid,
+    pub(crate) grid: OpGrid,
 }
 
 /// Makes the device generate the kernel of a tensor program.

@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use sortie_plan::{Cut, CutRule, Dispatch, Grid, Groups, Lane, OpId, OpKind, Step, cut};
+use sortie_plan::{Cut, CutRule, Dispatch, Groups, Lane, OpGrid, OpId, OpKind, Step, cut};
 
 use super::{CachedPlan, Resources};
 use crate::{
@@ -214,11 +214,11 @@ impl CachedPlan {
         let all =
             |groups: [u32; 3]| groups.iter().fold(1_u64, |product, side| product.saturating_mul(u64::from(*side)));
         match self.recording.ops[op.0 as usize].kind {
-            OpKind::Dispatch { grid: Grid::Direct(groups), .. } => {
+            OpKind::Dispatch { grid: OpGrid::Direct(groups), .. } => {
                 let all = all(groups);
                 (all, all)
             }
-            OpKind::Dispatch { grid: Grid::Wrapped { groups, share }, .. } => {
+            OpKind::Dispatch { grid: OpGrid::Wrapped { groups, share }, .. } => {
                 let all = all(groups);
                 (all, if share.len > 0 { u64::from(share.len) } else { all })
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use sortie_plan::{Access, BarrierKind, Grid, Mode, Op, OpId, OpKind, Recording, Step};
+use sortie_plan::{Access, BarrierKind, Mode, Op, OpGrid, OpId, OpKind, Recording, Step};
 
 use super::{CachedPlan, OpNames, Resources};
 use crate::{
@@ -133,7 +133,7 @@ fn op_is_tensor(op: &Op) -> bool {
 
 /// The share of an amount that belongs to a piece of a divided dispatch.
 fn share(op: &Op, amount: u64) -> u64 {
-    let OpKind::Dispatch { grid: Grid::Wrapped { groups, share }, .. } = op.kind else { return amount };
+    let OpKind::Dispatch { grid: OpGrid::Wrapped { groups, share }, .. } = op.kind else { return amount };
     if share.len == 0 {
         return amount;
     }

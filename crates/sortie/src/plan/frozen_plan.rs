@@ -84,7 +84,7 @@ enum RunKind {
     },
 }
 
-/// Device memory through which a native recording gets the data of its writes, in which it leaves that of its reads, and
+/// Device memory from which a native recording takes the data of its writes, to which it copies that of its reads, and
 /// in which it keeps its indirect grids once they are checked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StagedMemory {
@@ -183,7 +183,7 @@ impl FrozenPlan {
         Self { staged: self.staged.clone(), ..next }
     }
 
-    /// The same for a batch, each of whose runs has the data of writes. `refreshes_params`: and parameters of its own.
+    /// The plan of a recorded batch: each run has its own data of writes and, if `refreshes_params`, its own parameters.
     pub(crate) fn of_batch(self, refreshes_params: bool) -> Self {
         Self { kind: RunKind::Batch { refreshes_params }, ..self }
     }

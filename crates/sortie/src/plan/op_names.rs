@@ -75,7 +75,7 @@ impl OpNames {
         self.times.get_or_insert_with(|| (from, Vec::new()));
     }
 
-    /// Drops the recording times; a replay has no use for them.
+    /// Drops the recording times, which a replay does not need.
     pub(crate) fn forget_times(&mut self) {
         self.times = None;
     }
@@ -190,9 +190,9 @@ impl OpNames {
 }
 
 /// The last value for an op in a list sorted by op.
-fn last_of<T: Copy>(said: &[(u32, T)], op: usize) -> Option<T> {
-    let until = said.partition_point(|(at, _)| *at as usize <= op);
-    said[..until].last().filter(|(at, _)| *at as usize == op).map(|(_, said)| *said)
+fn last_of<T: Copy>(values: &[(u32, T)], op: usize) -> Option<T> {
+    let until = values.partition_point(|(at, _)| *at as usize <= op);
+    values[..until].last().filter(|(at, _)| *at as usize == op).map(|(_, value)| *value)
 }
 
 fn index(op: usize) -> u32 {

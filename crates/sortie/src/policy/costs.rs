@@ -223,7 +223,7 @@ impl Costs {
         };
         if self.default_cost > 0.0 {
             let may_close = seen_before.is_none_or(|(_, on_time)| on_time);
-            self.measure(known, landed, landed.seen.since(&start), [start_on_time, may_close]);
+            self.measure(known, landed, landed.seen.since(&start), start_on_time, may_close);
         }
         Some(landed.seen.at.saturating_duration_since(start.at))
     }
@@ -235,7 +235,8 @@ impl Costs {
         known: &mut Known,
         landed: &FinishedSubmissions<'_>,
         time: Duration,
-        [start_on_time, may_close]: [bool; 2],
+        start_on_time: bool,
+        may_close: bool,
     ) {
         let estimates = || landed.estimates.iter().copied().flatten();
         let compiled = landed.compiled + estimates().map(|estimate| known.first_runs(estimate)).sum::<usize>();

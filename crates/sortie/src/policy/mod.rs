@@ -115,16 +115,9 @@ impl fmt::Display for SubmitPolicy {
 /// let error = "now and then".parse::<sortie::policy::Split>().unwrap_err();
 /// assert!(error.to_string().contains("`every 64 ops`"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a way to split, as `never split`, `every 64 ops` or `adaptive, 100 ms`")]
 pub struct ParseSplitError(String);
-
-impl fmt::Display for ParseSplitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no way to split: `never split`, `every 64 ops` or `adaptive, 100 ms` are", self.0)
-    }
-}
-
-impl std::error::Error for ParseSplitError {}
 
 impl FromStr for Split {
     type Err = ParseSplitError;

@@ -243,7 +243,7 @@ impl Profile {
         let path = path.as_ref();
         let failed = |error| file_error(path, error);
         let file = BufWriter::new(File::create(path).map_err(failed)?);
-        let mut writer = trace::Writer::new(file, self.data.zero).map_err(failed)?;
+        let mut writer = trace::TraceWriter::new(file, self.data.zero).map_err(failed)?;
         writer.profile(self).and_then(|()| writer.end()).map_err(failed)
     }
 

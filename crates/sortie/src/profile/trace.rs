@@ -49,7 +49,7 @@ pub struct Trace {
 impl Trace {
     /// Creates the file, and writes all events from now on to it.
     pub(crate) fn begin(notes: &Arc<Watchers>, path: PathBuf) -> Result<Self> {
-        let begun = File::create(&path).and_then(|file| Writer::new(BufWriter::new(file), Instant::now()));
+        let begun = File::create(&path).and_then(|file| TraceWriter::new(BufWriter::new(file), Instant::now()));
         let mut writer = Some(begun.map_err(|error| file_error(&path, error))?);
         let failed = Arc::new(Mutex::new(None));
         let told = failed.clone();
@@ -95,7 +95,7 @@ const HOST: u32 = 1;
 const DEVICE: u32 = 2;
 
 /// Writes events.
-pub(super) struct Writer<W: Write> {
+pub(super) struct TraceWriter<W: Write> {
     to: W,
     zero: Instant,
     any: bool,
@@ -118,7 +118,7 @@ struct Event<'a> {
     arguments: &'a str,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> TraceWriter<W> {
     pub(super) fn new(to: W, zero: Instant) -> io::Result<Self> {
         let (threads, devices, ended) = (Vec::new(), Vec::new(), Vec::new());
         let mut writer = Self { to, zero, any: false, threads, devices, ended, ids: 0 };

@@ -1,6 +1,6 @@
 //! One run of a replay.
 
-use std::{fmt, panic::Location, sync::Arc};
+use std::{panic::Location, sync::Arc};
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
@@ -38,6 +38,8 @@ use crate::{
 /// }
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Run {{ inputs: {}, .. }}", given.len())]
 pub struct Run {
     pub(super) parts: Arc<ReplayInner>,
     pub(super) run_args: RunArgs,
@@ -227,12 +229,5 @@ impl Drop for Run {
             let message = "the run was dropped before it was submitted";
             self.completion.finish(Err(Error::new(ErrorKind::Canceled, message)));
         }
-    }
-}
-
-impl fmt::Debug for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let given = self.given.iter().filter(|given| **given).count();
-        f.debug_struct("Run").field("given", &given).field("inputs", &self.given.len()).finish_non_exhaustive()
     }
 }

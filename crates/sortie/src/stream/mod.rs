@@ -18,7 +18,7 @@ use std::panic::Location;
 use self::transform::Transform;
 pub use self::{progress::Progress, sink::Sink, source::Source, windows::Windows};
 use crate::{
-    batch::Batch,
+    batch::{Batch, RowWidths},
     device::Device,
     error::{CallSite, Error, ErrorKind, Result},
     finish::Reading,
@@ -68,8 +68,7 @@ pub struct Stream<'a, T, U> {
     transform: Transform<'a, T, U>,
     /// The user's line, for errors.
     here: CallSite,
-    /// Elements of an input row and of an output row.
-    widths: [usize; 2],
+    widths: RowWidths,
     window: usize,
     in_flight: usize,
     tell: Option<Tell<'a>>,
@@ -133,13 +132,13 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     #[must_use]
     #[track_caller]
     pub fn replay(replay: &Replay, input: Input<T>, output: Output<U>) -> Self {
-        let widths = [input.len() / input.rows, output.len() / input.rows];
+        let widths = RowWidths::new(input.len() / input.rows, output.len() / input.rows);
         let transform = Transform::Replay { replay: replay.clone(), input, output };
-        Self { widths: widths.map(|width| width.max(1)), ..Self::new(transform, Location::caller()) }
+        Self { widths, ..Self::new(transform, Location::caller()) }
     }
 
     fn new(transform: Transform<'a, T, U>, here: CallSite) -> Self {
-        Self { transform, here, widths: [1, 1], window: WINDOW, in_flight: IN_FLIGHT, tell: None }
+        Self { transform, here, widths: RowWidths::new(1, 1), window: WINDOW, in_flight: IN_FLIGHT, tell: None }
     }
 
     /// Sets the elements of an input row and of an output row; the default is 1 and 1. Windows are whole rows. (A
@@ -162,9 +161,9 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[must_use]
-    pub fn rows(mut self, widths: [usize; 2]) -> Self {
+    pub fn rows(mut self, [input, output]: [usize; 2]) -> Self {
         if !matches!(self.transform, Transform::Replay { .. }) {
-            self.widths = widths.map(|width| width.max(1));
+            self.widths = RowWidths::new(input, output);
         }
         self
     }
@@ -227,7 +226,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
         };
         let limits = device.info().limits;
         let most = limits.binding_bytes.min(limits.buffer_bytes).min(MAX_WINDOW_BYTES) & !3;
-        let [row, out] = [bytes::<T>(self.widths[0]), bytes::<U>(self.widths[1])];
+        let [row, out] = [bytes::<T>(self.widths.input), bytes::<U>(self.widths.output)];
         let widest = row.max(out);
         if widest > most {
             return Err(Error::too_large("stream: bytes in one row", widest, most).at(here));

@@ -6,7 +6,7 @@
 
 use super::bytes;
 use crate::{
-    batch::{Batch, FlatRows, Grid},
+    batch::{Batch, FlatRows, Grid, RowWidths},
     device::Device,
     error::{CallSite, Error, ErrorKind, Result},
     finish::{Reading, Ticket},
@@ -28,7 +28,7 @@ pub(super) enum Transform<'a, T, U> {
 
 impl<T: Element, U: Element> Transform<'_, T, U> {
     /// Checks that it can process windows.
-    pub(super) fn check(&self, widths: [usize; 2]) -> Result<()> {
+    pub(super) fn check(&self, widths: RowWidths) -> Result<()> {
         match self {
             Self::Kernel { kernel, .. } => check_kernel::<T, U>(kernel, widths),
             Self::Recording { .. } => Ok(()),
@@ -53,15 +53,15 @@ impl<T: Element, U: Element> Transform<'_, T, U> {
     }
 
     /// Bytes of device memory that a window of `rows` rows takes while it is in flight.
-    pub(super) fn window_bytes(&mut self, rows: usize, widths: [usize; 2]) -> Result<u64> {
-        let (input, output) = (rows as u64 * bytes::<T>(widths[0]), rows as u64 * bytes::<U>(widths[1]));
+    pub(super) fn window_bytes(&mut self, rows: usize, widths: RowWidths) -> Result<u64> {
+        let (input, output) = (rows as u64 * bytes::<T>(widths.input), rows as u64 * bytes::<U>(widths.output));
         let (device, own) = match self {
             Self::Kernel { device, kernel, .. } if kernel.num_bindings() == 1 => (device, 0),
             Self::Kernel { device, .. } => (device, pooled_bytes(output)),
             Self::Recording { device, record, .. } => {
                 let batch = device.batch();
-                let memory = batch.scratch::<T>(rows * widths[0]);
-                drop(record(&batch, batch.tensor(memory, [rows, widths[0]])));
+                let memory = batch.scratch::<T>(rows * widths.input);
+                drop(record(&batch, batch.tensor(memory, [rows, widths.input])));
                 // The scratch memory stands for the input, which is not the batch's own.
                 let own = batch.plan()?.peak_bytes().saturating_sub(input);
                 (device, pooled_bytes(own))
@@ -74,10 +74,10 @@ impl<T: Element, U: Element> Transform<'_, T, U> {
     }
 
     /// Submits a window of whole rows. The reading may be longer than the output, never shorter.
-    pub(super) fn send(&mut self, window: &[T], widths: [usize; 2], here: CallSite) -> Result<(Ticket, Reading<U>)> {
+    pub(super) fn send(&mut self, window: &[T], widths: RowWidths, here: CallSite) -> Result<(Ticket, Reading<U>)> {
         let sent = match self {
             Self::Kernel { device, kernel, .. } => through_kernel(device, kernel, window, widths),
-            Self::Recording { device, record, .. } => through_recording(device, record, window, widths[0]),
+            Self::Recording { device, record, .. } => through_recording(device, record, window, widths.input),
             Self::Replay { replay, input, output, .. } => through_replay(replay, *input, *output, window),
         };
         // A user's mistake has the user's own line, not a line of this file.
@@ -92,9 +92,9 @@ fn through_kernel<T: Element, U: Element>(
     device: &Device,
     kernel: &Kernel,
     window: &[T],
-    widths: [usize; 2],
+    widths: RowWidths,
 ) -> Result<(Ticket, Reading<U>)> {
-    let rows = window.len() / widths[0];
+    let rows = window.len() / widths.input;
     let batch = device.batch();
     // Windows take turns with the memory of the pool.
     batch.set_single();
@@ -104,7 +104,7 @@ fn through_kernel<T: Element, U: Element>(
         batch.read(&x)
     } else {
         let x = device.upload(window)?;
-        let y = batch.scratch::<U>(rows * widths[1]);
+        let y = batch.scratch::<U>(rows * widths.output);
         batch.dispatch(kernel, &[&FlatRows(&x), &FlatRows(&y)], Grid::items(rows));
         batch.read(y)
     };
@@ -146,18 +146,20 @@ fn through_replay<T: Element, U: Element>(
     Ok((run.submit_async()?, reading))
 }
 
-fn check_kernel<T, U>(kernel: &Kernel, widths: [usize; 2]) -> Result<()> {
+fn check_kernel<T, U>(kernel: &Kernel, widths: RowWidths) -> Result<()> {
     let wrong = |message: String| Err(Error::new(ErrorKind::Bindings, message));
     let entry = kernel.entry();
     match kernel.num_bindings() {
         1 if !kernel.writes(0) => wrong(format!("stream: the only binding of the kernel {entry:?} is never written")),
-        1 if bytes::<T>(widths[0]) != bytes::<U>(widths[1]) || size_of::<T>() != size_of::<U>() => wrong(format!(
-            "stream: the kernel {entry:?} works in place, but a row has {} elements of {} bytes before and {} of {} after",
-            widths[0],
-            size_of::<T>(),
-            widths[1],
-            size_of::<U>()
-        )),
+        1 if bytes::<T>(widths.input) != bytes::<U>(widths.output) || size_of::<T>() != size_of::<U>() => {
+            wrong(format!(
+                "stream: the kernel {entry:?} works in place, but a row has {} elements of {} bytes before and {} of {} after",
+                widths.input,
+                size_of::<T>(),
+                widths.output,
+                size_of::<U>()
+            ))
+        }
         2 if !kernel.writes(1) => wrong(format!("stream: the second binding of the kernel {entry:?} is never written")),
         1 | 2 => Ok(()),
         count => {

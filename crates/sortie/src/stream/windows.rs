@@ -116,7 +116,7 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
 
     fn feed(&mut self, rows: usize, began: Instant) -> State {
         while self.under_way.len() < self.stream.in_flight {
-            match self.bring_one(rows) {
+            match self.submit_one(rows) {
                 Ok(true) => {}
                 Ok(false) => return State::Ended { fault: None, began },
                 Err(fault) => {
@@ -129,20 +129,23 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
     }
 
     /// Submits one more window, if there is one.
-    fn bring_one(&mut self, rows: usize) -> Result<bool> {
+    fn submit_one(&mut self, rows: usize) -> Result<bool> {
         let widths = self.stream.widths;
-        let window = self.source.next(rows * widths[0], &mut self.room)?;
+        let window = self.source.next(rows * widths.input, &mut self.room)?;
         if window.is_empty() {
             return Ok(false);
         }
-        if !window.len().is_multiple_of(widths[0]) {
+        if !window.len().is_multiple_of(widths.input) {
             let all = self.brought.1 + window.len() as u64;
-            let message = format!("the source ends after {all} elements, no whole number of rows of {}", widths[0]);
+            let message = format!(
+                "the source ends after {all} elements, which is not a whole number of rows of {}",
+                widths.input
+            );
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let elements = window.len();
         let (ticket, reading) = self.stream.transform.send(window, widths, self.stream.here)?;
-        let wanted = self.stream.transform.is_rowwise().then(|| elements / widths[0] * widths[1]);
+        let wanted = self.stream.transform.is_rowwise().then(|| elements / widths.input * widths.output);
         let (number, start) = self.brought;
         self.under_way.push_back(WindowInFlight { ticket, reading, number, start, elements, wanted });
         self.brought = (number + 1, start + elements as u64);

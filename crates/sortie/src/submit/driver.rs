@@ -1,7 +1,7 @@
 //! Decides which thread drives a submit queue.
 //!
 //! The queue says which work may happen next; a driver decides which thread does it: threads of its own, or, where none
-//! are available, the thread that queued something. Nothing else in this crate knows which driver a device has.
+//! are available, the thread that queued something. The rest of the crate does not depend on which driver a device has.
 
 use std::{
     sync::{Arc, OnceLock, Weak},

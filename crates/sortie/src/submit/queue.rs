@@ -30,7 +30,7 @@ pub(crate) struct SubmitQueue<I, L, X> {
     /// Wakes the submit thread: an item was queued, the turn ended, a submission finished, or the queue was closed.
     submit: Condvar,
     /// Wakes the wait thread: a submission that it must wait for is in flight, or the queue was closed.
-    left: Condvar,
+    wait: Condvar,
     in_flight: usize,
 }
 
@@ -69,7 +69,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
             closed: false,
             started: 0,
         };
-        Self { state: Mutex::new(state), submit: Condvar::new(), left: Condvar::new(), in_flight: in_flight.max(1) }
+        Self { state: Mutex::new(state), submit: Condvar::new(), wait: Condvar::new(), in_flight: in_flight.max(1) }
     }
 
     /// Appends items. Never waits.
@@ -88,7 +88,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     /// another thread holds the reservation.
     pub(crate) fn reserve(&self) -> Option<Reservation<'_, I, L, X>> {
         let taken = std::mem::replace(&mut self.state.lock().reserved, true);
-        (!taken).then(|| Reservation { line: self })
+        (!taken).then(|| Reservation { queue: self })
     }
 
     fn end_reservation(&self) {
@@ -109,7 +109,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         state.turn |= free;
         drop(state);
         // Lazily: dropping a `Turn` ends the turn, so none may be made unless it is taken.
-        free.then(|| Turn { line: self })
+        free.then(|| Turn { queue: self })
     }
 
     /// As [`SubmitQueue::take_turn`], if nothing is in flight either.
@@ -118,7 +118,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         let free = state.queued.is_empty() && !state.turn && !state.reserved && state.in_flight.is_empty();
         state.turn |= free;
         drop(state);
-        free.then(|| Turn { line: self })
+        free.then(|| Turn { queue: self })
     }
 
     fn end_turn(&self) {
@@ -138,11 +138,11 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
             if let Some(item) = state.take(self.in_flight) {
                 drop(state);
                 // Made outside the lock: dropping a `Turn` takes the lock again.
-                return Some((item, Turn { line: self }));
+                return Some((item, Turn { queue: self }));
             }
             if state.ended() {
                 // The wait thread may be asleep; nothing else will wake it.
-                self.left.notify_all();
+                self.wait.notify_all();
                 return None;
             }
             self.submit.wait(&mut state);
@@ -153,7 +153,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     /// now.
     pub(crate) fn next_now(&self) -> Option<(I, Turn<'_, I, L, X>)> {
         let item = self.state.lock().take(self.in_flight)?;
-        Some((item, Turn { line: self }))
+        Some((item, Turn { queue: self }))
     }
 
     /// Adds a submission in flight and returns its serial. The caller has the turn.
@@ -164,7 +164,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         state.in_flight.push_back(InFlight { submission, index, serial, attended });
         drop(state);
         if !attended {
-            self.left.notify_one();
+            self.wait.notify_one();
         }
         serial
     }
@@ -180,7 +180,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
             if state.ended() {
                 return None;
             }
-            self.left.wait(&mut state);
+            self.wait.wait(&mut state);
         }
     }
 
@@ -207,37 +207,37 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.submit.notify_all();
-        self.left.notify_all();
+        self.wait.notify_all();
     }
 }
 
 /// The right to queue items with nothing between them; ends when dropped, also by a panic.
 pub(crate) struct Reservation<'a, I: Queued, L, X: Clone> {
-    line: &'a SubmitQueue<I, L, X>,
+    queue: &'a SubmitQueue<I, L, X>,
 }
 
 impl<I: Queued, L, X: Clone> Reservation<'_, I, L, X> {
     /// Appends items. Never waits.
     pub(crate) fn push(&self, items: impl IntoIterator<Item = I>) {
-        self.line.state.lock().queued.extend(items);
-        self.line.submit.notify_one();
+        self.queue.state.lock().queued.extend(items);
+        self.queue.submit.notify_one();
     }
 }
 
 impl<I: Queued, L, X: Clone> Drop for Reservation<'_, I, L, X> {
     fn drop(&mut self) {
-        self.line.end_reservation();
+        self.queue.end_reservation();
     }
 }
 
 /// The right to submit; ends when dropped, also by a panic.
 pub(crate) struct Turn<'a, I: Queued, L, X: Clone> {
-    line: &'a SubmitQueue<I, L, X>,
+    queue: &'a SubmitQueue<I, L, X>,
 }
 
 impl<I: Queued, L, X: Clone> Drop for Turn<'_, I, L, X> {
     fn drop(&mut self) {
-        self.line.end_turn();
+        self.queue.end_turn();
     }
 }
 

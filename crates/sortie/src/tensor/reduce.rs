@@ -101,24 +101,29 @@ impl<'b, T: Element> Tensor<'b, T> {
             return self.identity(what, f, shape);
         }
         let parts = shape.as_ref().map_or(1, |shape| parts_of(each, u64::from(shape.len())));
-        let operate = |kind, x: Self, shape| self.batch.operate::<T>(what, kind, &[x.into()], &[], shape);
         if parts == 1 {
-            return operate(TensorKind::Reduce(f, mask(axes), 1), self, shape);
+            return self.stage(what, TensorKind::Reduce(f, mask(axes), 1), shape);
         }
         let first = if f == Reduction::Mean { Reduction::Sum } else { f };
         let in_parts = shape.and_then(|shape| {
             let dims: Dims = shape.dims().iter().map(|dim| *dim as usize).chain([parts as usize]).collect();
             shape_of(&dims, what)
         });
-        let some = operate(TensorKind::Reduce(first, mask(axes), parts), self, in_parts);
+        let some = self.stage(what, TensorKind::Reduce(first, mask(axes), parts), in_parts);
         let last = some.value.shape.rank().saturating_sub(1);
         let kind = TensorKind::Reduce(first, mask(&[last]), 1);
-        let all = operate(kind, some, without(what, some.value.shape, &[last]));
+        let all = some.stage(what, kind, without(what, some.value.shape, &[last]));
         if f != Reduction::Mean {
             return all;
         }
         let arguments = [all.into(), Argument::Number((1.0 / each as f32).to_bits())];
         self.batch.operate(what, TensorKind::Map(Function::Mul), &arguments, &[], Ok(all.value.shape))
+    }
+
+    /// One stage. Not a closure, which would have a caller location of its own.
+    #[track_caller]
+    fn stage(self, what: &str, kind: TensorKind, shape: Result<Shape>) -> Self {
+        self.batch.operate(what, kind, &[self.into()], &[], shape)
     }
 
     /// An empty reduction. A kernel would divide by the length of the axis.

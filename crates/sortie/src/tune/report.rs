@@ -211,7 +211,7 @@ impl TuneReport {
                 usual.in_flight
             ),
         };
-        let nothing = format!("(Differences under {:.0} % count for nothing.)", self.margin() * 100.0);
+        let nothing = format!("(Differences under {:.0} % are noise.)", self.margin() * 100.0);
         [split, depth, nothing].into_iter().chain(self.recording()).collect::<Vec<_>>().join(" ")
     }
 

@@ -12,11 +12,10 @@ use toml::{Table, Value};
 
 use crate::{
     error::{Error, ErrorKind, Result, printable},
-    file::{self, Access},
+    file::{self, FileAccess},
 };
 
-const HEADING: &str =
-    "# What `sortie tune` has measured about devices. Without it, or a part of it, defaults are used.\n\n";
+const HEADING: &str = "# Measurements of `sortie tune`. Defaults replace missing entries.\n\n";
 
 /// A device takes about a hundred bytes. A larger file is not a tuning file.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -97,7 +96,7 @@ fn read(path: &Path) -> io::Result<Table> {
     })
 }
 
-/// Once per process: a service that keeps opening devices must not fill its log.
+/// Warns once per process: a service that keeps opening devices must not fill its log.
 fn warn(path: &Path, error: &dyn Display) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
@@ -111,5 +110,5 @@ fn write(path: &Path, table: &Table) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    file::replace(path, Access::Usual, &[HEADING.as_bytes(), table.to_string().as_bytes()])
+    file::replace(path, FileAccess::Usual, &[HEADING.as_bytes(), table.to_string().as_bytes()])
 }

@@ -1,9 +1,10 @@
 //! What has been measured about a device, kept from one process to the next in the *tuning file*.
 //!
-//! The file is TOML, one table for each adapter and driver. It is only ever advice: one that is missing, broken or for another device changes no
-//! result, and for whatever it lacks there is a default for the kind of device.
+//! The file is TOML, one table for each adapter and driver. A missing, broken or unrelated file changes no result:
+//! missing entries have defaults for the kind of device.
 //!
-//! Measuring is the layer `tune`, above batches. Invariant: here nothing is measured, and the file is written only by [`File::save`].
+//! Measuring is the layer `tune`, above batches. Invariant: this module measures nothing, and the file is written only by
+//! [`File::save`].
 
 mod file;
 mod product_way;

@@ -192,7 +192,7 @@ fn threads_may_block_and_kinds_never_mix() {
 }
 
 #[test]
-fn an_empty_request_is_answered_without_a_flight() {
+fn an_empty_request_is_answered_without_a_batch() {
     let device = sortie::Device::cpu().expect("the CPU");
     let batcher = Batcher::new(&device, Triple::default(), BatchConfig::default()).expect("a batcher");
     assert_eq!(batcher.call_blocking(Ask::Numbers(Vec::new())).expect("an answer"), []);

@@ -86,7 +86,7 @@ impl DeviceJob for Use {
 }
 
 #[test]
-fn an_input_that_panics_when_dropped_leaves_nobody_waiting() -> sortie::Result<()> {
+fn an_input_that_panics_when_dropped_leaves_no_caller_waiting() -> sortie::Result<()> {
     let gate = Arc::new(Gate::default());
     gate.set(true);
     let config = BatchConfig::default().with_in_flight(1).with_max_batch_size(2);

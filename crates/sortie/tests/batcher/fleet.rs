@@ -107,7 +107,7 @@ fn the_others_go_on_without_one_that_does_not_answer() {
 }
 
 #[test]
-fn one_that_is_lost_comes_back_while_the_others_go_on() {
+fn a_lost_device_is_reopened_while_the_others_continue() {
     for (name, device) in devices() {
         let Some((wgpu, _)) = device.wgpu() else { continue };
         wgpu.destroy();

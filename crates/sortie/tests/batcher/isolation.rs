@@ -128,7 +128,7 @@ impl WaitClosing for ResponseFuture<OnDevice<Triple>> {
 }
 
 #[test]
-fn callers_that_have_gone_and_deadlines_that_have_passed_are_not_run_again() {
+fn dropped_and_expired_requests_are_not_run_again() {
     let (gate, recorded) = (Arc::new(Gate::default()), Arc::new(AtomicUsize::new(0)));
     gate.set(true);
     let job = Fragile { gate: gate.clone(), recorded: recorded.clone() };

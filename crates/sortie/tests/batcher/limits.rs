@@ -113,7 +113,7 @@ fn a_deadline_is_kept_at_arrival_and_in_the_queue() {
 }
 
 #[test]
-fn a_caller_that_has_gone_takes_no_part() {
+fn a_dropped_caller_is_not_part_of_the_batch() {
     let Held { batcher, gate, first, most } = held(BatchConfig::default().with_in_flight(1));
     let mut calls: Vec<_> = (1..=3).map(|number| Box::pin(batcher.call(one(number)))).collect();
     calls.iter_mut().for_each(|call| assert!(poll(call.as_mut()).is_pending()));
@@ -126,7 +126,7 @@ fn a_caller_that_has_gone_takes_no_part() {
 }
 
 #[test]
-fn closing_answers_what_is_in_and_refuses_what_comes() {
+fn closing_answers_queued_requests_and_refuses_new_ones() {
     let Held { batcher, gate, first, .. } =
         held(BatchConfig::default().with_greedy(false).with_max_wait(Duration::from_micros(1)));
     let mut call = pin!(batcher.call(one(1)));

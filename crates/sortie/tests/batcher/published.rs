@@ -95,7 +95,7 @@ impl Recorder for Book {
 }
 
 #[test]
-fn a_recorder_hears_of_requests_that_were_isolated() {
+fn a_recorder_gets_the_count_of_isolated_requests() {
     let book = Book::default();
     let (device, job) = (Device::cpu().expect("the CPU"), Triple::default());
     let config = BatchConfig::default().with_max_batch_size(4).with_greedy(false).with_max_wait(Duration::MAX);
@@ -110,7 +110,7 @@ fn a_recorder_hears_of_requests_that_were_isolated() {
 }
 
 #[test]
-fn a_recorder_hears_what_the_snapshot_says() {
+fn a_recorder_gets_the_values_of_the_snapshot() {
     let book = Book::default();
     let device = Device::cpu().expect("the CPU");
     let batcher =

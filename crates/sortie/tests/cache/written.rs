@@ -10,7 +10,7 @@ use sortie::{Device, ErrorKind};
 use crate::{no_cache, on_drivers, place::Place, use_kernel};
 
 #[test]
-fn the_file_is_there_when_the_device_has_gone() {
+fn the_file_exists_when_the_device_is_closed() {
     on_drivers("gone", |place| {
         let device = place.open();
         use_kernel(&device, 1);
@@ -60,7 +60,7 @@ fn a_device_that_compiles_nothing_writes_nothing() {
 }
 
 #[test]
-fn a_device_that_compiles_nothing_new_leaves_the_file_alone() {
+fn a_device_that_compiles_nothing_new_does_not_write_the_file() {
     on_drivers("nothing-new", |place| {
         let file = place.fill();
         let written = || fs::metadata(&file).and_then(|metadata| metadata.modified()).expect("it is there");
@@ -123,7 +123,7 @@ fn where_nothing_can_be_written_all_else_works() {
 }
 
 #[test]
-fn files_that_nobody_has_written_for_longest_go() {
+fn the_least_recently_written_files_are_removed() {
     on_drivers("files", |place| {
         let file = place.fill();
         let folder = file.parent().expect("a folder");

@@ -43,7 +43,7 @@ fn a_batch_that_stands_in_line_ends_at_once_and_without_effect() -> sortie::Resu
 }
 
 #[test]
-fn whoever_awaits_is_woken_by_cancelling() -> sortie::Result<()> {
+fn cancelling_wakes_waiting_tasks() -> sortie::Result<()> {
     let device = cpu();
     let x = device.upload(&[1_u32; 4])?;
     let gate = Gate::close(&device)?;
@@ -100,7 +100,7 @@ fn what_follows_a_canceled_batch_and_needs_what_it_writes_fails() -> sortie::Res
 }
 
 #[test]
-fn poison_that_a_canceled_batch_would_have_lifted_comes_back() -> sortie::Result<()> {
+fn poison_that_a_canceled_batch_would_have_lifted_is_restored() -> sortie::Result<()> {
     let device = cpu();
     let x = device.zeros::<u32>(1 << 20)?;
     let ticket = endless(&device, &x, |_| {})?;

@@ -124,7 +124,7 @@ fn the_gauges_of_the_pool_say_who_has_what() -> sortie::Result<()> {
 }
 
 #[test]
-fn in_flight_is_what_runs_at_the_moment() -> sortie::Result<()> {
+fn in_flight_counts_running_submissions() -> sortie::Result<()> {
     let device = cpu();
     let x = device.zeros::<u32>(1 << 20)?;
     let batch = device.batch();

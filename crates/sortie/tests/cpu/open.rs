@@ -89,7 +89,7 @@ fn it_reopens_as_it_was() -> sortie::Result<()> {
 }
 
 #[test]
-fn only_it_can_be_asked_to_check_for_races() -> sortie::Result<()> {
+fn only_the_cpu_device_checks_for_races() -> sortie::Result<()> {
     let options = |device: &str| DeviceOptions::default().with_device(device).with_check_races(true);
     Device::open_with(options("cpu"))?;
     let error = Device::open_with(options("noop")).expect_err("wgpu cannot");

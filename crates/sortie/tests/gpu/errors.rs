@@ -70,7 +70,7 @@ fn what_a_failed_later_submission_should_have_written_is_poisoned_until_overwrit
 }
 
 #[test]
-fn losing_the_device_fails_what_is_under_way_and_what_comes_after() {
+fn losing_the_device_fails_windows_in_flight_and_later_ones() {
     on_drivers(|device| {
         let kernel = device.kernel(STEP)?;
         let (x, y) = (device.zeros::<u32>(1 << 16)?, device.zeros::<u32>(1 << 16)?);
@@ -109,7 +109,7 @@ fn losing_the_device_fails_what_is_under_way_and_what_comes_after() {
 }
 
 #[test]
-fn an_out_of_bounds_index_harms_nobody() {
+fn an_out_of_bounds_index_corrupts_nothing() {
     on_all(|device| {
         let kernel = device.kernel(
             "@group(0) @binding(0) var<storage, read_write> x: array<u32>;

@@ -40,7 +40,7 @@ fn a_guest_shares_buffers_with_its_host() {
 }
 
 #[test]
-fn a_guest_catches_errors_in_scopes_and_leaves_the_hosts_handler_alone() {
+fn a_guest_catches_errors_in_scopes_and_keeps_the_hosts_handler() {
     on_drivers(|device| {
         let (wgpu, queue) = theirs(device);
         wgpu.on_uncaptured_error(std::sync::Arc::new(|error| panic!("reached the host: {error}")));

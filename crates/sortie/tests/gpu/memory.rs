@@ -140,7 +140,7 @@ fn a_runtime_sized_array_has_as_many_elements_as_fit_into_its_buffer() {
 }
 
 #[test]
-fn what_is_in_flight_ends_well_after_the_last_handle_is_gone() {
+fn work_in_flight_completes_after_the_last_handle_is_dropped() {
     on_all(|device| {
         let device = device.reopen()?;
         let kernel = device.kernel(STEP)?;

@@ -1,6 +1,9 @@
 //! `DeviceOptions::portable`: every device takes and refuses the same.
 
-use sortie::{Device, ErrorKind, Grid, Result, device::Limits};
+use sortie::{
+    Device, ErrorKind, Grid, Result,
+    device::{DeviceKind, Limits},
+};
 
 use crate::{DRIVERS, drivers};
 
@@ -13,6 +16,25 @@ fn portable() -> Vec<Device> {
     };
     let software = DRIVERS.into_iter().filter_map(|driver| Some(named(&drivers::find(driver)?.to_string())));
     [named("cpu"), named("noop")].into_iter().chain(software).collect()
+}
+
+#[test]
+fn indirect_counts_over_the_limit_run_nothing() -> Result<()> {
+    const COUNT: &str = "
+        @group(0) @binding(0) var<storage, read_write> n: array<atomic<u32>>;
+        @compute @workgroup_size(1) fn main() { atomicAdd(&n[0], 1u); }";
+    for device in portable().into_iter().filter(|device| device.info().kind != DeviceKind::Noop) {
+        let count = device.kernel(COUNT)?;
+        for (counts, expected) in [([65_535, 1, 1], 65_535), ([65_536, 1, 1], 0), ([2, 65_536, 1], 0), ([2, 3, 4], 24)]
+        {
+            let (grid, n) = (device.upload(&counts)?, device.zeros::<u32>(1)?);
+            let batch = device.batch();
+            batch.dispatch(&count, &[&n], Grid::indirect(&grid));
+            batch.submit()?;
+            assert_eq!(n.download()?, [expected], "{counts:?} on {}", device.info());
+        }
+    }
+    Ok(())
 }
 
 fn too_large(wanted: u64, limit: u64) -> ErrorKind {

@@ -136,7 +136,7 @@ fn what_does_not_depend_on_each_other_has_no_barrier_between() -> sortie::Result
 }
 
 #[test]
-fn an_empty_batch_and_a_grid_of_zero_reach_nobody() -> sortie::Result<()> {
+fn an_empty_batch_and_a_grid_of_zero_reach_no_device() -> sortie::Result<()> {
     let device = noop();
     let step = device.kernel(STEP)?;
     let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);

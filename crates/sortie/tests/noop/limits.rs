@@ -36,7 +36,7 @@ fn a_kernel_with_more_storage_buffers_than_the_device_has_is_too_large() {
 }
 
 #[test]
-fn a_kernel_given_more_buffers_than_it_uses_is_told_which_it_does_not_use() -> sortie::Result<()> {
+fn the_error_for_too_many_buffers_names_the_unused_bindings() -> sortie::Result<()> {
     let device = noop();
     let kernel = device.kernel(
         "@group(0) @binding(0) var<storage, read_write> x: array<f32>;

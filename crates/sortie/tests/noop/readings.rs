@@ -32,7 +32,7 @@ fn waiting_before_the_submit_is_an_error_at_once() -> sortie::Result<()> {
 }
 
 #[test]
-fn data_of_another_length_than_was_asked_for_is_an_error_with_the_users_line() -> sortie::Result<()> {
+fn data_of_the_wrong_length_is_an_error_with_the_users_line() -> sortie::Result<()> {
     let device = noop();
     let x = device.zeros::<f32>(4)?;
     let batch = device.batch();

@@ -75,7 +75,7 @@ fn a_device_has_a_policy_and_says_which() -> sortie::Result<()> {
 }
 
 #[test]
-fn the_built_in_cpu_cuts_nothing_unless_it_is_told_to() -> sortie::Result<()> {
+fn the_built_in_cpu_cuts_nothing_unless_a_policy_is_set() -> sortie::Result<()> {
     const OPS: u32 = 100_000;
     let device = Device::cpu()?;
     assert_eq!(device.policy(), SubmitPolicy { split: Split::Never, ..SubmitPolicy::default() });

@@ -38,7 +38,7 @@ impl Drop for Scratch {
 }
 
 #[test]
-fn a_device_opens_with_what_the_file_says_unless_told_otherwise() -> sortie::Result<()> {
+fn a_device_opens_with_the_settings_of_the_file_unless_options_override_them() -> sortie::Result<()> {
     let scratch = Scratch::new("read");
     let device = Device::open_with(scratch.options())?;
     let name = format!("{}, {}", device.info().name, device.info().driver);
@@ -73,7 +73,7 @@ fn a_device_opens_with_what_the_file_says_unless_told_otherwise() -> sortie::Res
 }
 
 #[test]
-fn what_is_found_is_kept_and_leaves_other_devices_alone() -> sortie::Result<()> {
+fn findings_are_saved_without_changing_those_of_other_devices() -> sortie::Result<()> {
     let scratch = Scratch::new("kept");
     fs::write(&scratch.0, "[\"another device\"]\nsplit = \"never split\"\nin_flight = \"1\"\n")
         .expect("a writable folder");

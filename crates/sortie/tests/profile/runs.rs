@@ -106,8 +106,8 @@ fn a_failed_batch_holds_up_no_watch() -> sortie::Result<()> {
 }
 
 #[test]
-fn batches_begun_before_the_watch_are_told_and_replays_frozen_under_it_know_no_times_of_recording() -> sortie::Result<()>
-{
+fn batches_begun_before_the_watch_are_profiled_and_replays_frozen_under_it_have_no_recording_times()
+-> sortie::Result<()> {
     for (name, device) in devices() {
         let x = device.zeros::<f32>(64)?;
         let early = device.batch();

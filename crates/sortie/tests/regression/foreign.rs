@@ -36,7 +36,7 @@ fn an_import_of_an_odd_number_of_bytes_is_refused() {
 
 /// A write that wgpu refuses after it was queued was not reported, or stopped the submit thread.
 #[test]
-fn a_write_that_is_refused_late_poisons_its_buffer_and_nobody_hangs() -> sortie::Result<()> {
+fn a_write_refused_after_it_was_queued_poisons_its_buffer_and_no_thread_hangs() -> sortie::Result<()> {
     for guest in [false, true] {
         let owner = noop();
         let (wgpu, queue) = owner.wgpu().expect("a wgpu device");
@@ -70,7 +70,7 @@ fn a_guest_whose_device_was_destroyed_says_so() -> sortie::Result<()> {
 
 /// A pattern that no binding can hold underflowed, or went round in circles.
 #[test]
-fn a_fill_on_a_device_with_tiny_bindings_goes_another_way() -> sortie::Result<()> {
+fn a_fill_on_a_device_with_tiny_bindings_is_split() -> sortie::Result<()> {
     for bytes in [4, 256] {
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
             backends: wgpu::Backends::NOOP,

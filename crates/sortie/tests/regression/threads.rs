@@ -19,7 +19,7 @@ impl Wake for Panics {
 
 /// It took the wait thread with it, and every later batch hung.
 #[test]
-fn a_waker_that_panics_harms_nobody_else() -> sortie::Result<()> {
+fn a_panicking_waker_affects_no_other_caller() -> sortie::Result<()> {
     let device = noop();
     let x = device.zeros::<u32>(4)?;
     let waker = Waker::from(Arc::new(Panics));

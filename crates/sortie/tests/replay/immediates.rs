@@ -55,7 +55,7 @@ fn checked() -> Vec<(&'static str, Device)> {
 }
 
 #[test]
-fn the_check_of_a_first_run_leaves_no_trace() {
+fn the_check_of_a_first_run_has_no_side_effect() {
     for (name, device) in checked() {
         let run = || -> sortie::Result<()> {
             let add = device.kernel(ADD)?;

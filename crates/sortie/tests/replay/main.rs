@@ -200,7 +200,7 @@ fn an_imported_buffer_that_is_destroyed_fails_the_run() {
 
 /// wgpu finds out at once that a buffer is another device's, and when it is used that it has been destroyed; Vulkan would crash.
 #[test]
-fn freezing_with_a_buffer_that_is_gone_or_foreign_is_an_error() {
+fn freezing_with_a_destroyed_or_foreign_buffer_is_an_error() {
     use sortie::wgpu::BufferUsages;
     for driver in ["llvmpipe", "swiftshader"] {
         let (Some(device), Some(other)) = (drivers::open(driver), drivers::open(driver)) else { continue };

@@ -70,6 +70,7 @@ fn a_loop_that_records_again_is_resubmitted_with_new_data_and_new_readings() {
             assert_eq!(part.wait().expect("it ran"), expected[7..20], "{driver}, run {step}");
         });
         assert_eq!((done.batches_recorded, done.resubmit_misses_immediates), (1, 0), "{driver}");
+        assert_eq!(done.native_runs, 0, "{driver}: those are of replays");
         assert_eq!(y.download().expect("it ran"), expected, "{driver}");
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn every_waiter_hears_of_the_end_once_it_is_submitted() {
+fn every_waiter_is_woken_at_the_end_once_it_is_submitted() {
     let scenario = || {
         let completion = Arc::new(Completion::new());
         completion.submitted();
@@ -42,7 +42,7 @@ fn every_waiter_hears_of_the_end_once_it_is_submitted() {
 }
 
 #[test]
-fn a_timeout_that_has_passed_is_told_and_changes_nothing() {
+fn an_expired_wait_timeout_is_returned_and_changes_nothing() {
     let scenario = || {
         let completion = Completion::new();
         completion.submitted();
@@ -72,7 +72,7 @@ fn the_first_to_end_it_decides_for_all() {
 }
 
 #[test]
-fn what_is_canceled_either_never_begins_or_hears_of_it() {
+fn canceled_work_never_starts_or_is_notified() {
     let scenario = || {
         let completion = Arc::new(Completion::new());
         completion.submitted();

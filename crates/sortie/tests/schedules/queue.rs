@@ -214,7 +214,7 @@ fn closing_with_work_queued_sees_it_home_before_the_threads_end() {
 
 /// One caller queues three flights one by one while another pushes, takes turns or reserves too.
 #[test]
-fn nothing_comes_between_the_items_of_a_reservation() {
+fn no_other_item_is_submitted_between_those_of_a_reservation() {
     let scenario = || {
         let submitter = Arc::new(Submitter { line: SubmitQueue::new(2), queue: Mutex::new(Queue::default()) });
         let spawn = |run: fn(&Submitter)| {

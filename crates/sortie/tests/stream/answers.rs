@@ -183,7 +183,7 @@ fn elements_of_two_bytes_go_through_whatever_their_number() {
 }
 
 #[test]
-fn a_replay_takes_its_own_windows_and_nothing_comes_of_what_fills_the_last() {
+fn a_replay_determines_the_windows_and_padding_of_the_last_is_not_output() {
     on_all(|name, device| {
         let batch = device.batch();
         let (input, x) = batch.input::<f32>([8, 2]);
@@ -202,7 +202,7 @@ fn a_replay_takes_its_own_windows_and_nothing_comes_of_what_fills_the_last() {
 }
 
 #[test]
-fn nothing_goes_in_and_nothing_comes_out() {
+fn an_empty_source_has_an_empty_output() {
     on_all(|_, device| {
         let mut out = Vec::new();
         let done = triple(device).run(&[], &mut out)?;

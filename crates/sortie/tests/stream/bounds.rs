@@ -100,7 +100,7 @@ fn the_next_windows_are_brought_before_the_last_is_taken_and_no_more_than_may_be
 }
 
 #[test]
-fn progress_is_told_after_every_window_and_adds_up() {
+fn progress_is_reported_after_every_window_and_adds_up() {
     let told = RefCell::new(Vec::<Progress>::new());
     let taken = Cell::new(0);
     let stream = triple(&noop()).window(400).on_progress(|progress| {

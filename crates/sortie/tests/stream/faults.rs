@@ -41,7 +41,7 @@ fn a_source_that_fails_ends_it_after_the_windows_before() {
 }
 
 #[test]
-fn a_sink_that_fails_ends_it_and_the_source_is_asked_for_no_more() {
+fn a_failing_sink_ends_the_stream_and_the_source_is_not_read_further() {
     on_all(|name, device| {
         let (mut asked, mut taken) = (0, 0);
         let chunks = std::iter::repeat_with(|| {
@@ -84,7 +84,7 @@ fn a_part_of_a_row_is_an_error_with_both_figures() {
         let stream = Stream::<u32, u32>::record(device, |_, x| (x + x).read()).rows([3, 3]).window(120);
         let error = stream.run(&numbers(100), &mut out).expect_err("33 rows and a third");
         assert_eq!(error.kind(), ErrorKind::Shape);
-        let told = "window 3, from element 90 on: the source ends after 100 elements, no whole number of rows of 3";
+        let told = "window 3, from element 90 on: the source ends after 100 elements, which is not a whole number of rows of 3";
         assert_eq!((error.to_string().as_str(), out.len()), (told, 90), "{name}");
         Ok(())
     });
@@ -100,7 +100,7 @@ fn a_part_of_an_element_is_an_error_with_both_figures() {
 }
 
 #[test]
-fn an_error_comes_once_and_then_nothing() {
+fn an_error_is_returned_once_and_then_nothing() {
     let mut windows = triple(&noop()).window(8).over(Source::bytes(&[0; 15]));
     assert!(windows.next().is_some_and(|window| window.is_ok()));
     assert!(windows.next().is_some_and(|window| window.is_err()));
@@ -171,7 +171,7 @@ fn a_kernel_that_fails_ends_it_there() {
 }
 
 #[test]
-fn kernels_that_no_stream_can_use_are_refused_before_anything_is_asked_of_the_source() {
+fn kernels_unsuitable_for_streams_are_refused_before_the_source_is_read() {
     let device = noop();
     let with = |bindings: &str| {
         let used = ["x", "y", "z"].into_iter().filter(|name| bindings.contains(&format!(" {name}:")));

@@ -38,6 +38,9 @@ fn every_wrong_shape_is_refused() {
     let _ = x + v;
     let _ = x.dot(v);
     let _ = x.sum(&[2]);
+    let _ = x.max(&[3]);
+    let _ = x.mean(&[4]);
+    let _ = x.cast::<half::f16>().min(&[5]);
     let _ = x.permute(&[0, 0]);
     let _ = x.slice(&[0..3]);
     let _ = x.slice(&[1..2, 0..1, 0..1]);
@@ -55,6 +58,9 @@ fn every_wrong_shape_is_refused() {
         "add: left is [2, 3] but right is [6]",
         "dot: left is [2, 3] but right is [6]",
         "sum: a tensor of shape [2, 3] has no axis 2",
+        "max: a tensor of shape [2, 3] has no axis 3",
+        "mean: a tensor of shape [2, 3] has no axis 4",
+        "min: a tensor of shape [2, 3] has no axis 5",
         "permute: [0, 0] is no order of the axes of [2, 3]",
         "slice: [0..3] does not fit a tensor of shape [2, 3]",
         "reshape: 6 elements do not make a tensor of shape [5]",
@@ -62,6 +68,9 @@ fn every_wrong_shape_is_refused() {
         "concat along axis 2: left is [2, 3] but right is [2, 3]",
         "softmax: a tensor of shape [] has no axis 0",
     ];
+    let elsewhere: Vec<_> =
+        error.mistakes().iter().filter(|one| one.location().is_none_or(|at| at.file() != file!())).collect();
+    assert!(elsewhere.is_empty(), "not lines of this file: {elsewhere:?}");
     let missing: Vec<_> = wanted.iter().filter(|wanted| !text.contains(**wanted)).collect();
     assert!(missing.is_empty(), "{missing:?} in\n{text}");
 }

@@ -81,8 +81,8 @@ impl Simulated {
                     outcome.rejected += usize::from(counts(&now));
                 }
                 arrival += Duration::from_secs_f64(-(1.0 - self.chance()).ln() / rate(now));
-                let taker = scheduler.capacity(0, now, queue.rows());
-                let woken = match queue.decide(now, &taker, false) {
+                let capacity = scheduler.capacity(0, now, queue.rows());
+                let woken = match queue.decide(now, &capacity, false) {
                     Decision::Start(..) => Some(now),
                     Decision::Until(until) => until,
                 };
@@ -96,11 +96,11 @@ impl Simulated {
                     queue.set_limits(capacity, max_wait);
                 }
             }
-            let taker = scheduler.capacity(0, now, queue.rows());
-            let until = match queue.decide(now, &taker, false) {
+            let capacity = scheduler.capacity(0, now, queue.rows());
+            let until = match queue.decide(now, &capacity, false) {
                 Decision::Start(key, _) => {
                     let (waiting, mut taken) = (queue.rows(), TakenBatch::default());
-                    queue.take(&mut taken, key, now, &taker, |()| false);
+                    queue.take(&mut taken, key, now, &capacity, |()| false);
                     outcome.rejected += taken.shed.len();
                     if !taken.batch.is_empty() {
                         scheduler.dispatched(0, taken.rows, waiting, now);

@@ -27,7 +27,9 @@ impl Runner<'_> {
                 read_groups(&mut self.memory, &self.placed.planned.recording.accesses[id.0 as usize])
             }
         };
-        if groups.contains(&0) {
+        let over = |groups: [u32; 3]| groups.iter().any(|count| *count > threads.max_groups);
+        let is_indirect = matches!(dispatch.groups, Groups::Indirect(_));
+        if groups.contains(&0) || (is_indirect && over(groups)) {
             return Ok(());
         }
         let slots = compiled.slots().iter().enumerate();

@@ -23,7 +23,7 @@ impl HostMemory {
         let words = words.ok_or_else(|| {
             let bytes = bytes.next_multiple_of(4);
             let kind = ErrorKind::OutOfMemory { wanted: bytes, budget: 0 };
-            Error::new(kind, format!("the system gives no {bytes} bytes more"))
+            Error::new(kind, format!("the system cannot allocate {bytes} bytes"))
         })?;
         Ok(Self { words: Mutex::new(words) })
     }

@@ -111,7 +111,7 @@ impl<'a> LockedMemory<'a> {
         for loans in loans.chunk_by(|one, other| one.place.block == other.place.block) {
             let [first, ..] = loans else { continue };
             let behind = std::mem::take(&mut rest).split_at_mut(first.place.block - passed).1;
-            let Some((locked, behind)) = behind.split_first_mut() else { unreachable!("the block is there") };
+            let Some((locked, behind)) = behind.split_first_mut() else { unreachable!("every block is locked") };
             (rest, passed) = (behind, first.place.block + 1);
             let words = held(locked);
             if loans.iter().any(|range| range.writes) {

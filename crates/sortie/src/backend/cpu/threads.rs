@@ -7,6 +7,7 @@ use sortie_cpu::{Checks, Threads};
 use crate::{
     clock::Instant,
     error::{Error, Result},
+    info::Limits,
     options::DeviceOptions,
 };
 
@@ -16,6 +17,8 @@ pub(crate) struct CpuThreads {
     budget: Option<Duration>,
     /// Race checks for every dispatch, if on.
     pub(super) checks: Option<Checks>,
+    /// Most groups in one dimension of an indirect grid: one with more runs nothing, as on other devices.
+    pub(super) max_groups: u32,
 }
 
 impl CpuThreads {
@@ -23,7 +26,8 @@ impl CpuThreads {
         let threads = Threads::new(options.threads)
             .map_err(|error| Error::internal("the threads of the built-in CPU did not start").caused_by(error))?;
         let checks = options.check_races.then_some(Checks { unwritten: options.check_unwritten });
-        Ok(Self { threads, budget: options.kernel_budget, checks })
+        let max_groups = if options.portable { Limits::WEBGPU.groups } else { u32::MAX };
+        Ok(Self { threads, budget: options.kernel_budget, checks, max_groups })
     }
 
     pub(crate) fn count(&self) -> usize {

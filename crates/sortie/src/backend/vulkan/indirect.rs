@@ -12,7 +12,7 @@ use sortie_plan::Access;
 use super::{
     descriptors::SlotOffsets,
     unsuitable,
-    writer::{GridSource, Set, Writer},
+    writer::{CommandWriter, GridSource, Set},
 };
 use crate::{
     backend::wgpu::{BoundRange, WgpuKernel},
@@ -27,7 +27,7 @@ const SOURCE: &str = include_str!("../../../kernels/check_grid.wgsl");
 /// Its immediates are native even where parameters are in memory: Vulkan always has some.
 pub(super) const VARIANT: Variant = Variant { immediates: ImmediatesAs::Native, wrapped: false };
 
-impl Writer<'_> {
+impl CommandWriter<'_> {
     /// The kernel that checks a grid.
     pub(super) fn grid_check(&self) -> Result<Kernel> {
         self.on.kernels.generated(SOURCE)

@@ -36,10 +36,10 @@ use sortie_plan::Access;
 
 use self::{
     direct_queue::DirectQueue,
-    pipelines::{PipelineCache, Pipelines},
+    pipelines::{KnownPipelines, Pipelines},
     run_memory::{RunSlots, VulkanRunMemory},
     spirv_target::SpirvTarget,
-    writer::Writer,
+    writer::CommandWriter,
 };
 use crate::{
     backend::wgpu::{Gpu, NativeCounts, NativeReplay, RecordingDevice, ReplayRecorder, RunMemory, Timeline, buffer},
@@ -72,7 +72,7 @@ pub(crate) struct VulkanReplay {
 /// Records replays for Vulkan.
 #[derive(Default)]
 pub(crate) struct VulkanRecorder {
-    pipelines: PipelineCache,
+    pipelines: KnownPipelines,
 }
 
 impl ReplayRecorder for VulkanRecorder {
@@ -94,7 +94,7 @@ impl ReplayRecorder for VulkanRecorder {
 }
 
 impl VulkanReplay {
-    fn record(on: &RecordingDevice<'_>, frozen: &FrozenPlan, known: &PipelineCache) -> Result<Option<Self>> {
+    fn record(on: &RecordingDevice<'_>, frozen: &FrozenPlan, known: &KnownPipelines) -> Result<Option<Self>> {
         let gpu: &wgpu::Device = on.gpu;
         // SAFETY: nothing is destroyed through the guard; the device outlives it.
         let Some(hal) = (unsafe { gpu.as_hal::<Api>() }) else { return Ok(None) };
@@ -120,7 +120,7 @@ impl VulkanReplay {
             direct: None,
             _gpu: gpu.clone(),
         };
-        let mut writer = Writer::new(on, frozen, target, known, &mut replay);
+        let mut writer = CommandWriter::new(on, frozen, target, known, &mut replay);
         writer.find_buffers()?;
         writer.compile()?;
         // A destroyed device frees its buffers, and Vulkan must not be given freed ones. wgpu frees none while this is

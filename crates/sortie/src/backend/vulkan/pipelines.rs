@@ -45,9 +45,9 @@ pub(super) type Pipelines = FxHashMap<PipelineKey, Arc<VulkanPipeline>>;
 
 /// The pipelines that recordings of a device use.
 #[derive(Default)]
-pub(super) struct PipelineCache(Mutex<FxHashMap<PipelineKey, Weak<VulkanPipeline>>>);
+pub(super) struct KnownPipelines(Mutex<FxHashMap<PipelineKey, Weak<VulkanPipeline>>>);
 
-impl PipelineCache {
+impl KnownPipelines {
     /// The pipeline, made unless another recording uses it.
     pub(super) fn get(
         &self,

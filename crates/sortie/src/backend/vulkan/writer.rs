@@ -14,7 +14,7 @@ use super::{
     VulkanReplay,
     descriptors::{Descriptors, SlotOffsets},
     gone, indirect,
-    pipelines::{IMMEDIATE_STAGES, PipelineCache, VulkanPipeline},
+    pipelines::{IMMEDIATE_STAGES, KnownPipelines, VulkanPipeline},
     raw, refused,
     run_memory::RunCopy,
     spirv_target::SpirvTarget,
@@ -42,7 +42,7 @@ pub(super) enum GridSource {
     Memory(vk::Buffer, u64),
 }
 
-pub(super) struct Writer<'a> {
+pub(super) struct CommandWriter<'a> {
     pub(super) on: &'a RecordingDevice<'a>,
     pub(super) frozen: &'a FrozenPlan,
     placed: PlacedPlan<'a>,
@@ -51,19 +51,19 @@ pub(super) struct Writer<'a> {
     /// The command buffer being recorded.
     pub(super) commands: vk::CommandBuffer,
     /// Pipelines of other recordings.
-    known: &'a PipelineCache,
+    known: &'a KnownPipelines,
     buffers: FxHashMap<BufferId, vk::Buffer>,
     pub(super) descriptors: Descriptors,
     /// Indirect grids so far.
     pub(super) grids: u32,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> CommandWriter<'a> {
     pub(super) fn new(
         on: &'a RecordingDevice<'a>,
         frozen: &'a FrozenPlan,
         target: SpirvTarget,
-        known: &'a PipelineCache,
+        known: &'a KnownPipelines,
         into: &'a mut VulkanReplay,
     ) -> Self {
         Self {
@@ -286,7 +286,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-impl Interpreter for Writer<'_> {
+impl Interpreter for CommandWriter<'_> {
     fn step(&mut self, step: Step) -> Result<()> {
         let placed = self.placed;
         let plan = placed.plan();

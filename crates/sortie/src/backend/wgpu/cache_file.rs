@@ -23,7 +23,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use crate::file::{self, Access};
+use crate::file::{self, FileAccess};
 
 const MAGIC: [u8; 8] = *b"sortiepl";
 
@@ -85,7 +85,7 @@ impl CacheFile {
         }
         private_folder().create(&self.folder)?;
         check_private(&fs::metadata(&self.folder)?, "its folder")?;
-        file::replace(&self.path, Access::Private, &[&self.head(data), data])?;
+        file::replace(&self.path, FileAccess::Private, &[&self.head(data), data])?;
         self.tidy()
     }
 

@@ -105,7 +105,7 @@ impl WgpuCompiler {
     fn pipeline_until(self: &Arc<Self>, kernel: &Kernel, wrapped: bool, deadline: Deadline) -> Result<()> {
         if WgpuKernel::of(kernel)?.pipeline(wrapped).is_none() {
             let (theirs, compiler) = (kernel.clone(), Arc::clone(self));
-            compile(deadline, &kernel.said(), move || compiler.compile_once(&theirs, wrapped))??;
+            compile(deadline, &kernel.described(), move || compiler.compile_once(&theirs, wrapped))??;
             self.save();
         }
         Ok(())
@@ -116,7 +116,7 @@ impl WgpuCompiler {
         let start = |(kernel, wrapped): &(&Kernel, bool)| {
             let (theirs, compiler, wrapped) = (Kernel::clone(kernel), Arc::clone(self), *wrapped);
             let deadline = kernel.deadline(self.rules.budget);
-            (kernel.said(), deadline, Compiling::start(move || compiler.compile_once(&theirs, wrapped)))
+            (kernel.described(), deadline, Compiling::start(move || compiler.compile_once(&theirs, wrapped)))
         };
         let under_way: Vec<_> = variants.iter().map(start).collect();
         // Waits for all, even after one has failed.

@@ -71,7 +71,7 @@ enum Fate {
     Dropped,
 }
 
-/// Reports the fate of commands. It lives in the application's encoder, then in its command buffer, then in wgpu.
+/// Reports what became of commands. Owned by the application's encoder, then by its command buffer, then by wgpu.
 struct FateReport {
     fate: Arc<OnceLock<Fate>>,
     batches: Weak<GuestBatches>,

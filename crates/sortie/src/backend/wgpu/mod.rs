@@ -1,5 +1,5 @@
-//! wgpu: the queue and what it is given, buffers, imported ones included, staging to and from them, readbacks, compiled kernels, bind groups,
-//! and the interpreter that encodes plans.
+//! The wgpu backend: the queue and its commands, memory and imported buffers, staging and readbacks, compiled kernels,
+//! bind groups, and the interpreter that encodes plans.
 
 mod backend;
 mod bind_groups;
@@ -8,6 +8,7 @@ mod cache_file;
 mod commands;
 mod compiler;
 mod encoder;
+mod execute;
 pub(crate) mod fill;
 mod gpu;
 mod guests;

@@ -98,7 +98,7 @@ impl PipelineCache {
     pub(super) fn save(&self) -> io::Result<u64> {
         let mut saved = self.saved.lock();
         let compiled = self.compiled.load(Ordering::Relaxed);
-        let data = self.raw.get_data().ok_or_else(|| io::Error::other("the driver gives no data"))?;
+        let data = self.raw.get_data().ok_or_else(|| io::Error::other("the driver returned no data"))?;
         self.file.write(&data)?;
         self.note(&mut saved, compiled, &data);
         Ok(data.len() as u64)

@@ -286,7 +286,7 @@ impl DeviceQueue for WgpuQueue {
             readback.wait_mapped(MAPPING);
         }
         if readback.is_some_and(|readback| readback.mapped() == Some(false)) {
-            let error = Error::internal("what a batch read could not be mapped");
+            let error = Error::internal("the readback buffer could not be mapped");
             return Err(self.lost.explain(&self.gpu, error));
         }
         Ok(())

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{
-    MappedReadback, NativeReplay, RecordingDevice, ReplayRecorder, RunMemory, WgpuCommands, WgpuQueue,
-    backend::{WgpuBackend, params},
-    buffer,
-    native_replay::NativeCounts,
+    MappedReadback, NativeReplay, RecordingDevice, ReplayRecorder, RunMemory, WgpuBackend, WgpuCommands, WgpuQueue,
+    buffer, execute::params, native_replay::NativeCounts,
 };
 use crate::{
     error::{CallSite, Error, Result},
@@ -270,7 +268,12 @@ impl WgpuBackend {
         self.counters.bytes_read.add(placed.outputs().map(|port| port.bytes).sum());
         self.counters.transfers.add((placed.inputs().count() + run_args.reads.len()) as u64);
         let (imported, blocks, reads) = (&frozen.imported, &frozen.resources.blocks, !run_args.reads.is_empty());
-        self.run_native(frozen, native, NativeRun { imported, blocks, memory, staged, reads }, submit_part)
+        let run = NativeRun { imported, blocks, memory, staged, reads };
+        let ran = self.run_native(frozen, native, run, submit_part)?;
+        if ran.is_some() {
+            self.counters.native_runs.add(1);
+        }
+        Ok(ran)
     }
 
     /// Staging buffers for the data of a run that has no memory of its own.
@@ -382,7 +385,6 @@ impl WgpuBackend {
         let NativeCounts { dispatches, transfers } = native.counts();
         self.counters.dispatches.add(dispatches);
         self.counters.transfers.add(transfers);
-        self.counters.native_runs.add(1);
         Ok(Some((commands, pending)))
     }
 

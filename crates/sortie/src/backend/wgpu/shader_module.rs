@@ -1,6 +1,6 @@
 //! Shader modules, with the checks of their kernel.
 
-#![expect(unsafe_code, reason = "wgpu leaves out checks only in `unsafe` code")]
+#![expect(unsafe_code, reason = "wgpu omits checks only in `unsafe` code")]
 
 use super::Gpu;
 use crate::kernel::Checks;

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_used_again_once_its_other_end_has_gone() {
+    fn a_signal_is_reused_once_its_guard_is_dropped() {
         let (mut signal, guard) = Signal::new();
         assert!(!Signal::reset(&mut signal));
         guard.set(true);

@@ -63,7 +63,7 @@ impl WgpuBackend {
         scopes.pop(|| format!("a write of {padded} bytes"), padded)?;
         let mut view = staging
             .get_mapped_range_mut(..)
-            .map_err(|error| Error::internal("wgpu gave no room to write to").caused_by(error))?;
+            .map_err(|error| Error::internal("wgpu returned no staging memory").caused_by(error))?;
         view.slice(..data.len()).copy_from_slice(data);
         drop(view);
         let scopes = gpu.scopes();
@@ -86,7 +86,7 @@ impl WgpuBackend {
         let Some(mut view) = view else {
             self.lost.probe(&self.gpu);
             self.lost.check()?;
-            return Err(Error::internal(format!("wgpu gave no room to write {padded} bytes")));
+            return Err(Error::internal(format!("wgpu returned no staging memory for {padded} bytes")));
         };
         view.slice(..data.len()).copy_from_slice(data);
         for pad in data.len()..view.len() {

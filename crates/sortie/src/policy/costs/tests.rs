@@ -272,7 +272,7 @@ fn completions_that_were_all_found_late_do_not_bring_an_estimate_down() {
 }
 
 #[test]
-fn completions_that_are_told_out_of_order_teach_nothing() {
+fn completions_out_of_order_do_not_change_estimates() {
     let (clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
     clock.landed_as([1, 1], &work, [0, 100], true, true);
     clock.landed_as([3, 3], &work, [10, 300], true, true);

@@ -174,7 +174,7 @@ impl DeviceQueue for Manual {
 }
 
 #[test]
-fn what_is_in_flight_is_completed_by_calls_which_make_room_for_the_next() -> Result<()> {
+fn submissions_in_flight_are_completed_by_calls_which_make_room_for_the_next() -> Result<()> {
     let (lost, counters, costs) = (Arc::<Lost>::default(), Arc::<Counters>::default(), Arc::new(Costs::new(1.0)));
     let submitter =
         Submitter::start(Manual::default(), Box::new(NoThreads), 2, lost, counters, (costs, Clock::Wall), None)?;
