@@ -11,6 +11,8 @@ pub struct Caps {
     pub reuse: bool,
     /// Tensor operations may be fused into shared kernels.
     pub fuse: bool,
+    /// Minimum independent units of one signature that are [joined](crate::join::join); 0: none are.
+    pub join: u32,
     /// The backend runs programs natively (the built-in CPU): it reads the sides of products through any strides.
     pub native_programs: bool,
     /// The driver runs kernels in software.
@@ -78,6 +80,7 @@ impl Default for Caps {
             reorder: true,
             reuse: true,
             fuse: true,
+            join: 0,
             native_programs: false,
             software: false,
             product: MatmulKernel::Blocks,

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `record` | one recorded operation, its accesses, and the lists of a recording with their fingerprint |
 //! | `caps` | switches and limits of the planner |
+//! | `join` | operations of one kind as one operation |
 //! | `fuse` | kernels generated from tensor operations |
 //! | `order` | execution order, concurrent operations, shared scratch memory |
 //! | `steps` | the plan: a list of steps with tables; its cuts, and divided dispatches |
@@ -47,6 +48,7 @@ mod caps;
 #[cfg(test)]
 mod draft;
 pub mod fuse;
+pub mod join;
 mod order;
 mod record;
 mod steps;

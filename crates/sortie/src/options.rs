@@ -180,11 +180,14 @@ pub struct Planning {
     pub reuse: bool,
     /// Fuse tensor operations into shared kernels.
     pub fuse: bool,
+    /// Join independent tensor operations of one kind: what is recorded for one input runs for all of a batch at once.
+    /// Off by default.
+    pub join: bool,
 }
 
 impl Default for Planning {
     fn default() -> Self {
-        Self { reorder: true, reuse: true, fuse: true }
+        Self { reorder: true, reuse: true, fuse: true, join: false }
     }
 }
 

@@ -1,11 +1,9 @@
 //! Builds the program of a kernel, node by node.
 
-use std::collections::BTreeMap;
-
 use super::{
     graph::Graph,
-    program::{Body, Expr, Head, Indexing, Product, ProgramBuffer, Reduce, SideLayout},
-    views::ProductSide,
+    program::{Body, Expr, Head, Indexing, Product, ProgramBuffer, Reduce, Scalar, SideLayout},
+    views::{ProductSide, Source},
 };
 use crate::{Norm, Shape, SlotId, TensorKind, TensorOp, TensorRef};
 
@@ -14,7 +12,24 @@ pub(super) struct Builder<'g, 'a> {
     pub(super) graph: &'g Graph<'a>,
     pub(super) ports: Vec<ProgramBuffer>,
     pub(super) reads: Vec<(SlotId, std::ops::Range<u64>)>,
-    pub(super) scalars: Vec<u32>,
+    pub(super) scalars: Vec<Scalar>,
+}
+
+/// The steps that compute the values of a kernel: few, so a list.
+#[derive(Default)]
+pub(super) struct Known {
+    list: Vec<(SlotId, usize)>,
+}
+
+impl Known {
+    pub(super) fn insert(&mut self, slot: SlotId, step: usize) {
+        self.list.push((slot, step));
+    }
+
+    pub(super) fn get(&self, slot: SlotId) -> Option<usize> {
+        // Mostly one of the last.
+        self.list.iter().rev().find(|(known, _)| *known == slot).map(|(_, step)| *step)
+    }
 }
 
 impl Builder<'_, '_> {
@@ -39,29 +54,60 @@ impl Builder<'_, '_> {
         let op = &graph.recording.ops[graph.ops[node] as usize];
         let first = self.scalars.len();
         let count = scalars_of(graph.op(node));
-        self.scalars.extend((0..count).map(|at| op.immediates().start + 4 * u32::try_from(at).unwrap_or_default()));
+        let start = op.immediates().start;
+        self.scalars.extend((0..count).map(|at| Scalar::Recorded(start + 4 * u32::try_from(at).unwrap_or_default())));
         first
     }
 
-    /// The step that computes an input of a node.
-    fn operand(&mut self, input: &TensorRef, shape: &Shape, body: &mut Body, known: &BTreeMap<SlotId, usize>) -> usize {
-        let (memory, at) = self.graph.source(input, shape);
-        if at == Indexing::Same
-            && memory.slot == input.slot
-            && let Some(step) = known.get(&input.slot)
-        {
-            return *step;
-        }
-        let load = Expr::Load { input: self.input(&memory), at };
-        let found = body.steps.iter().position(|step| *step == load);
+    /// A word that is a parameter of its own, whatever its value: then one kernel serves all values.
+    fn value(&mut self, value: u32) -> usize {
+        self.scalars.push(Scalar::Value(value));
+        self.scalars.len() - 1
+    }
+
+    /// The step that loads a value; reused for the same load.
+    fn load(&mut self, source: Source, body: &mut Body) -> usize {
+        let Source { memory, mut at, offset: first } = source;
+        let input = self.input(&memory);
+        let found = body.steps.iter().position(|step| match (step, &at) {
+            (Expr::Load { input: of, at: Indexing::Same }, Indexing::Same) => *of == input,
+            (
+                Expr::Load { input: of, at: Indexing::Strided { offset: known, dims: known_dims } },
+                Indexing::Strided { dims, .. },
+            ) => {
+                let known = known.map_or(Scalar::Value(0), |known| self.scalars[known.scalar]);
+                *of == input && known == Scalar::Value(first) && known_dims == dims
+            }
+            _ => false,
+        });
         found.unwrap_or_else(|| {
-            body.steps.push(load);
+            self.number(&mut at, first);
+            body.steps.push(Expr::Load { input, at });
             body.steps.len() - 1
         })
     }
 
+    /// Gives the offset of an indexing its scalar.
+    fn number(&mut self, at: &mut Indexing, first: u32) {
+        if let Indexing::Strided { offset: Some(offset), .. } = at {
+            offset.scalar = self.value(first);
+        }
+    }
+
+    /// The step that computes an input of a node.
+    fn operand(&mut self, input: &TensorRef, shape: &Shape, body: &mut Body, known: &Known) -> usize {
+        let source = self.graph.source(input, shape);
+        if source.at == Indexing::Same
+            && source.memory.slot == input.slot
+            && let Some(step) = known.get(input.slot)
+        {
+            return step;
+        }
+        self.load(source, body)
+    }
+
     /// Appends the computation of a node.
-    pub(super) fn node(&mut self, node: usize, body: &mut Body, known: &mut BTreeMap<SlotId, usize>) {
+    pub(super) fn node(&mut self, node: usize, body: &mut Body, known: &mut Known) {
         let op = self.graph.op(node);
         let shape = op.output.shape;
         let step = match op.kind {
@@ -86,29 +132,32 @@ impl Builder<'_, '_> {
                 let pieces = [piece(&op.inputs[0]), piece(&op.inputs[1])];
                 // An empty tensor has no memory.
                 let sides = [0, 1].map(|side| if pieces[side] == 0 { 1 - side } else { side });
-                Expr::Join { inputs: sides.map(|side| self.input(&op.inputs[side])), pieces }
+                let inputs = sides.map(|side| self.input(&op.inputs[side]));
+                Expr::Join { inputs, pieces: pieces.map(|piece| (piece > 0).then(|| self.value(piece))) }
             }
             TensorKind::Gather => {
                 let table = &op.inputs[0];
                 let row: u32 = table.shape.dims()[1..].iter().product();
-                let (memory, at) = self.graph.source(&op.inputs[1], &op.inputs[1].shape);
+                let Source { memory, at, offset: first } = self.graph.source(&op.inputs[1], &op.inputs[1].shape);
                 // One index per row.
                 let mut dims = match at {
                     Indexing::Same => vec![(memory.shape.len(), 1)],
                     Indexing::Strided { ref dims, .. } => dims.clone(),
                 };
-                let offset = if let Indexing::Strided { offset, .. } = at { offset } else { 0 };
+                let offset = if let Indexing::Strided { offset, .. } = at { offset } else { None };
                 dims.push((row, 0));
-                let at =
+                let mut at =
                     if row == 1 && at == Indexing::Same { Indexing::Same } else { Indexing::Strided { offset, dims } };
+                self.number(&mut at, first);
                 body.steps.push(Expr::Load { input: self.input(&memory), at });
                 let index = body.steps.len() - 1;
-                Expr::Gather { input: self.input(table), index, rows: table.shape.dims()[0], row }
+                Expr::Gather { input: self.input(table), index, rows: self.value(table.shape.dims()[0]), row }
             }
             // A view that needs its own memory.
             TensorKind::Permute(_) | TensorKind::Slice(_) | TensorKind::Broadcast => {
                 let view = self.graph.view(op);
-                let at = Indexing::new(&shape, &shape, &view.strides, view.offset);
+                let mut at = Indexing::new(&shape, &shape, &view.strides, view.offset);
+                self.number(&mut at, view.offset);
                 Expr::Load { input: self.input(&view.base), at }
             }
             TensorKind::Matmul { .. } | TensorKind::Reduce(..) | TensorKind::Rows(_) => unreachable!("a head"),
@@ -125,7 +174,7 @@ impl Builder<'_, '_> {
         }
         let input = &op.inputs[0];
         let mut body = Body::default();
-        let mut known = BTreeMap::new();
+        let mut known = Known::default();
         for member in before {
             self.node(*member, &mut body, &mut known);
         }
@@ -159,9 +208,10 @@ impl Builder<'_, '_> {
         let k = left[left.len() - if given[0] { 2 } else { 1 }];
         let mut of = Product { batch, transposed: given, shared: [false; 2], ..Product::new(m, k, n) };
         for (side, input) in op.inputs().iter().enumerate() {
-            let layout = SideLayout::new(&input.shape, &input.shape.strides(), 0);
-            let own = ProductSide { memory: *input, swapped: false, layout };
-            let ProductSide { memory, swapped, layout } = self.graph.multiplied(op, side).unwrap_or(own);
+            let layout = SideLayout::new(&input.shape, &input.shape.strides());
+            let own = ProductSide { memory: *input, swapped: false, layout, offset: 0 };
+            let ProductSide { memory, swapped, mut layout, offset } = self.graph.multiplied(op, side).unwrap_or(own);
+            layout.offset = (offset != 0).then(|| self.value(offset));
             of.sides[side] = self.fresh(&memory);
             of.transposed[side] ^= swapped;
             of.shared[side] = input.shape.rank() == 2;

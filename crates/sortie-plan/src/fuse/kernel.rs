@@ -96,7 +96,9 @@ fn map(program: &Program, software: bool) -> KernelSource {
         let _ = writeln!(body, "    let i = id.x;\n    if i >= p.items {{ return; }}\n    let e = {};", times("i"));
         let known = printer.steps(&program.tail, names, "    ", &mut body);
         store(program, &known, width, "    ", &mut body);
-        (vec![("items", items)], items)
+        // Only of a last item with fewer elements: a parameter, so that one kernel serves every length.
+        let len = (!is_whole(program, width)).then_some(("len", program.len()));
+        ([("items", items)].into_iter().chain(len).collect(), items)
     };
     let (words, values): (Vec<&str>, Vec<u32>) = words.into_iter().unzip();
     let text = format!(
@@ -149,8 +151,7 @@ fn store(program: &Program, known: &[String], width: u32, indent: &str, text: &m
             }
             (_, width) => {
                 for lane in 0..width {
-                    let condition =
-                        if lane == 0 { String::new() } else { format!("if e + {lane}u < {}u ", program.len()) };
+                    let condition = if lane == 0 { String::new() } else { format!("if e + {lane}u < p.len ") };
                     let _ = writeln!(text, "{indent}{condition}{{ out{at}[e + {lane}u] = {value}[{lane}]; }}");
                 }
             }

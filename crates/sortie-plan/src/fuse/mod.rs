@@ -16,8 +16,8 @@
 //!
 //! A program prints itself as WGSL, one `let` per expression. It runs as a dispatch on ordinary slots, so hazards,
 //! waves, memory and caches treat it like any kernel. A value that no kernel stores has a slot without memory; a
-//! reshaped tensor is the same memory. Sizes and scalars are immediates and inner dimensions are constants of the
-//! source, so most kernels serve any outermost length. An invocation computes several rows where these share part of
+//! reshaped tensor is the same memory. Sizes, scalars, offsets of slices, rows of tables and lengths of what is
+//! concatenated are immediates, and inner dimensions are constants of the source, so kernels serve any outermost length. An invocation computes several rows where these share part of
 //! their loads.
 //!
 //! Bounds: 1,024 operations per segment and 48 per kernel; past them the next one begins.
@@ -27,14 +27,21 @@ mod graph;
 mod kernel;
 mod product;
 mod program;
+mod reach;
+mod slots;
 mod tiles;
+mod uses;
 mod views;
 mod wgsl;
 
-use self::graph::Graph;
+use std::hash::{Hash as _, Hasher as _};
+
+use rustc_hash::{FxHashMap, FxHasher};
+
+use self::{graph::Graph, reach::Reach, slots::Slots, uses::Uses};
 pub use self::{
     kernel::{KernelSource, MAX_FOLDED},
-    program::{Body, Expr, Head, Indexing, Product, Program, ProgramBuffer, Reduce, SideLayout},
+    program::{Body, Expr, Head, Indexing, Offset, Product, Program, ProgramBuffer, Reduce, Scalar, SideLayout},
 };
 use crate::{Access, Caps, Mode, Op, OpKind, Recording, SlotId, Span, TensorIndex, TensorOp, TensorRef};
 
@@ -48,13 +55,13 @@ pub struct Lowered {
     pub recording: Recording,
     /// For each op, the op of the original that names it.
     pub origin: Vec<u32>,
-    /// The programs of the tensor ops.
+    /// The programs of the tensor ops, each once.
     pub programs: Vec<Program>,
-    /// For each program, the recorded ops it replaces: tensor operations, views that it reads through, copies whose
+    /// For each tensor op in order, the recorded ops it replaces: tensor operations, views that it reads through, copies whose
     /// destination it writes.
     pub members: Vec<Vec<u32>>,
-    /// The scalars of each tensor op: offsets in the recorded bytes. The op has a span of this list.
-    pub scalars: Vec<u32>,
+    /// The scalars of each tensor op. The op has a span of this list.
+    pub scalars: Vec<Scalar>,
 }
 
 /// Replaces tensor operations.
@@ -67,8 +74,9 @@ pub fn lower(recording: &Recording, caps: &Caps) -> Lowered {
         pending: Vec::new(),
         reads: Vec::new(),
         stored: Vec::new(),
-        made: vec![false; recording.slots.len()],
-        read: vec![false; recording.slots.len()],
+        slots: Slots::new(recording.slots.len()),
+        reach: Reach::default(),
+        known: FxHashMap::default(),
         lowered: Lowered {
             recording: recording.without_ops(),
             origin: Vec::new(),
@@ -87,38 +95,9 @@ pub fn lower(recording: &Recording, caps: &Caps) -> Lowered {
     lowering.lowered
 }
 
-/// The uses of each slot in the whole recording.
-#[derive(Debug)]
-struct Uses {
-    /// Number of accesses by ops that are not tensor operations.
-    plain: Vec<u32>,
-    /// Tensor operations that read it.
-    readers: Vec<Vec<u32>>,
-}
-
-impl Uses {
-    fn of(recording: &Recording) -> Self {
-        let mut uses = Self { plain: vec![0; recording.slots.len()], readers: vec![Vec::new(); recording.slots.len()] };
-        for (number, op) in (0..).zip(&recording.ops) {
-            if let OpKind::Tensor { tensor, .. } = op.kind {
-                for input in recording.tensors[tensor.0 as usize].inputs() {
-                    let readers = &mut uses.readers[input.slot.0 as usize];
-                    if readers.last() != Some(&number) {
-                        readers.push(number);
-                    }
-                }
-            } else {
-                recording.accesses_of(op).iter().for_each(|access| uses.plain[access.slot.0 as usize] += 1);
-            }
-        }
-        uses
-    }
-}
-
 /// A value that is computed at the destination of a copy.
 #[derive(Debug, Clone, Copy)]
 struct StoreTarget {
-    slot: SlotId,
     /// The slot and byte of the destination.
     place: SlotId,
     start: u64,
@@ -136,35 +115,36 @@ struct Lowering<'a> {
     reads: Vec<u32>,
     /// Values that are computed at the destination of a copy.
     stored: Vec<StoreTarget>,
-    /// By slot: whether the segment makes it, and whether it reads it.
-    made: Vec<bool>,
-    read: Vec<bool>,
+    slots: Slots,
+    reach: Reach,
+    /// Programs by their hash. A program whose hash another one has is kept as often as it comes.
+    known: FxHashMap<u64, u32>,
     lowered: Lowered,
 }
 
 impl Lowering<'_> {
     fn tensor(&mut self, number: u32, tensor: TensorIndex) {
         let tensor = &self.recording.tensors[tensor.0 as usize];
-        let stored = |input: &TensorRef| self.stored.iter().any(|stored| stored.place == input.slot);
+        let stored = |input: &TensorRef| self.slots[input.slot].target;
         if self.pending.len() >= SEGMENT || tensor.inputs().iter().any(stored) {
             self.flush();
         }
-        tensor.inputs().iter().for_each(|input| self.read[input.slot.0 as usize] = true);
-        self.made[tensor.output.slot.0 as usize] = true;
+        tensor.inputs().iter().for_each(|input| self.slots[input.slot].read = true);
+        self.slots.set_maker(tensor.output.slot, self.pending.len());
         self.pending.push(number);
     }
 
     fn plain(&mut self, number: u32, op: &Op) {
         let accesses = self.recording.accesses_of(op);
-        let made = |access: &Access| self.made[access.slot.0 as usize];
-        let disturbs =
-            |access: &Access| made(access) || (access.mode != Mode::Read && self.read[access.slot.0 as usize]);
+        let made = |access: &Access| self.slots[access.slot].is_made();
+        let disturbs = |access: &Access| made(access) || (access.mode != Mode::Read && self.slots[access.slot].read);
         match op.kind {
             OpKind::Read { .. } if accesses.iter().any(made) => return self.reads.push(number),
             OpKind::Copy if self.stores(accesses) => {
                 let [from, to] = accesses else { unreachable!("a copy has two ends") };
-                self.stored.push(StoreTarget { slot: from.slot, place: to.slot, start: to.start, op: number });
-                self.made[to.slot.0 as usize] = true;
+                self.slots.set_copy(from.slot, self.stored.len());
+                self.stored.push(StoreTarget { place: to.slot, start: to.start, op: number });
+                self.slots[to.slot].target = true;
                 return;
             }
             OpKind::Barrier | OpKind::Split => self.flush(),
@@ -178,13 +158,13 @@ impl Lowering<'_> {
     /// of a copy.
     fn stores(&self, accesses: &[Access]) -> bool {
         let [from, to] = accesses else { return false };
-        let (source, target) = (from.slot.0 as usize, to.slot.0 as usize);
-        let whole = from.start == 0 && from.end == self.recording.slots[source].bytes;
+        let (source, target) = (&self.slots[from.slot], &self.slots[to.slot]);
+        let whole = from.start == 0 && from.end == self.recording.slots[from.slot.0 as usize].bytes;
         let aligned = to.start.is_multiple_of(u64::from(self.caps.params_align.max(1)));
-        let here = self.uses.readers[source].iter().all(|reader| self.pending.contains(reader));
-        let made = self.pending.iter().any(|number| tensor_of(self.recording, *number).output.slot == from.slot);
-        let free = !self.made[target] && !self.read[target] && from.slot != to.slot;
-        made && whole && aligned && here && free && self.uses.plain[source] == 1
+        let here = || self.uses.readers(from.slot).iter().all(|reader| self.pending.binary_search(reader).is_ok());
+        let made = source.is_made() && !source.target;
+        let free = !target.is_made() && !target.read && from.slot != to.slot;
+        made && whole && aligned && free && self.uses.plain(from.slot) == 1 && here()
     }
 
     /// Appends an op unchanged.
@@ -205,16 +185,34 @@ impl Lowering<'_> {
         self.lowered.origin.push(origin);
     }
 
+    /// The number of a program.
+    fn program(&mut self, program: Program) -> TensorIndex {
+        let mut hasher = FxHasher::default();
+        program.hash(&mut hasher);
+        let next = u32::try_from(self.lowered.programs.len()).expect("no more programs than ops");
+        let number = *self.known.entry(hasher.finish()).or_insert(next);
+        if self.lowered.programs.get(number as usize) == Some(&program) {
+            return TensorIndex(number);
+        }
+        self.lowered.programs.push(program);
+        TensorIndex(next)
+    }
+
     /// Ends the segment.
     fn flush(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         let stored = std::mem::take(&mut self.stored);
-        let copy = |slot: SlotId| stored.iter().find(|stored| stored.slot == slot);
+        let slots = std::mem::take(&mut self.slots);
+        let copy = |slot: SlotId| slots.copy(slot).map(|copy| &stored[copy]);
         let place = |(slot, bytes): (SlotId, std::ops::Range<u64>)| match copy(slot) {
             Some(StoreTarget { place, start, .. }) => (*place, bytes.start + start..bytes.end + start),
             None => (slot, bytes),
         };
-        for kernel in Graph::new(self.recording, self.caps, &self.uses, &pending).kernels() {
+        let reach = std::mem::take(&mut self.reach);
+        let graph = Graph::new(self.recording, self.caps, &self.uses, &slots, reach, &pending);
+        let kernels = graph.kernels();
+        self.reach = graph.into_reach();
+        for kernel in kernels {
             let mut members = kernel.members;
             members.extend(kernel.writes.iter().filter_map(|(slot, _)| copy(*slot)).map(|stored| stored.op));
             members.sort_unstable();
@@ -224,22 +222,19 @@ impl Lowering<'_> {
             let accesses = self.accesses(inputs.chain(outputs));
             let first = self.lowered.scalars.len();
             self.lowered.scalars.extend(kernel.scalars);
-            let kind = OpKind::Tensor {
-                tensor: TensorIndex(u32::try_from(self.lowered.programs.len()).expect("no more programs than ops")),
-                scalars: Span::new(first..self.lowered.scalars.len()),
-            };
-            let op = Op { kind, accesses };
-            self.lowered.programs.push(kernel.program);
+            let scalars = Span::new(first..self.lowered.scalars.len());
+            let op = Op { kind: OpKind::Tensor { tensor: self.program(kernel.program), scalars }, accesses };
             self.push(kernel.origin, op);
         }
+        self.slots = slots;
         let reads = std::mem::take(&mut self.reads);
         reads.into_iter().for_each(|number| self.keep(number));
         for number in pending {
             let tensor = tensor_of(self.recording, number);
-            tensor.inputs().iter().for_each(|input| self.read[input.slot.0 as usize] = false);
-            self.made[tensor.output.slot.0 as usize] = false;
+            tensor.inputs().iter().for_each(|input| self.slots.reset(input.slot));
+            self.slots.reset(tensor.output.slot);
         }
-        stored.iter().for_each(|stored| self.made[stored.place.0 as usize] = false);
+        stored.iter().for_each(|stored| self.slots.reset(stored.place));
     }
 }
 
@@ -257,8 +252,7 @@ struct BoundProgram {
     program: Program,
     reads: Vec<(SlotId, std::ops::Range<u64>)>,
     writes: Vec<(SlotId, std::ops::Range<u64>)>,
-    /// Offsets of its scalars.
-    scalars: Vec<u32>,
+    scalars: Vec<Scalar>,
     /// The last of its operations.
     origin: u32,
     /// All of them, and the views it reads through.

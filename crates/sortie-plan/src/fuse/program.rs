@@ -2,6 +2,32 @@
 
 use crate::{ElementType, Function, Norm, RANK, Reduction, Shape, TensorRef};
 
+/// A number of elements that a kernel takes as a parameter, so that slices at different places share a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Offset {
+    /// Its index among the scalars of the kernel.
+    pub scalar: usize,
+    /// What it is a multiple of: 1, 2 or 4. Vectors are loaded at aligned places only.
+    pub align: u32,
+}
+
+impl Offset {
+    /// `None` for 0. The scalar is yet to be numbered.
+    fn of(value: u32) -> Option<Self> {
+        let align = 1 << value.trailing_zeros().min(2);
+        (value != 0).then_some(Self { scalar: 0, align })
+    }
+}
+
+/// A parameter of a kernel that is not a size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scalar {
+    /// A word of the caller's arena of immediates, at this byte.
+    Recorded(u32),
+    /// A word that follows from the recording.
+    Value(u32),
+}
+
 /// The position of an input's element for output element `e`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Indexing {
@@ -9,15 +35,16 @@ pub enum Indexing {
     Same,
     /// At `offset` + Σ index · stride, over (length, stride) of each dimension, the outermost first.
     Strided {
-        /// The first element.
-        offset: u32,
+        /// The first element; 0 if absent.
+        offset: Option<Offset>,
         /// Lengths and strides; dimensions that are contiguous in memory are merged.
         dims: Vec<(u32, u32)>,
     },
 }
 
 impl Indexing {
-    /// The indexing of a tensor of `shape` with these strides, broadcast to `from`.
+    /// The indexing of a tensor of `shape` with these strides, broadcast to `from`. The scalar of an offset that is
+    /// not 0 is yet to be numbered.
     #[must_use]
     pub fn new(from: &Shape, shape: &Shape, strides: &[u32; RANK], offset: u32) -> Self {
         if from.is_empty() {
@@ -42,7 +69,17 @@ impl Indexing {
         match dims.as_slice() {
             [] if offset == 0 => Self::Same,
             [(_, 1)] if offset == 0 => Self::Same,
-            _ => Self::Strided { offset, dims },
+            _ => Self::Strided { offset: Offset::of(offset), dims },
+        }
+    }
+
+    /// The first element, given the scalars of the kernel.
+    #[must_use]
+    #[inline]
+    pub fn first(&self, scalars: &[u32]) -> usize {
+        match self {
+            Self::Strided { offset: Some(offset), .. } => scalars[offset.scalar] as usize,
+            Self::Same | Self::Strided { offset: None, .. } => 0,
         }
     }
 
@@ -56,7 +93,8 @@ impl Indexing {
                 Some(((length, 0), _)) => length.is_multiple_of(width),
                 Some(((length, 1), outer)) => {
                     let aligned = |value: &u32| value.is_multiple_of(width);
-                    aligned(length) && aligned(offset) && outer.iter().all(|(_, stride)| aligned(stride))
+                    let start = offset.is_none_or(|offset| aligned(&offset.align));
+                    aligned(length) && start && outer.iter().all(|(_, stride)| aligned(stride))
                 }
                 Some(_) => false,
             },
@@ -78,7 +116,7 @@ impl Indexing {
     pub(crate) fn within(&self, row: u32) -> Self {
         match self {
             Self::Strided { offset, dims } if self.period() == Some(row) => match &dims[1..] {
-                [(_, 1)] if *offset == 0 => Self::Same,
+                [(_, 1)] if offset.is_none() => Self::Same,
                 inner => Self::Strided { offset: *offset, dims: inner.to_vec() },
             },
             at => at.clone(),
@@ -125,8 +163,8 @@ pub enum Expr {
         input: usize,
         /// The step with the index.
         index: usize,
-        /// Rows of the table.
-        rows: u32,
+        /// The scalar with the rows of the table.
+        rows: usize,
         /// Elements of each.
         row: u32,
     },
@@ -134,8 +172,8 @@ pub enum Expr {
     Join {
         /// The inputs.
         inputs: [usize; 2],
-        /// Elements of each piece.
-        pieces: [u32; 2],
+        /// The scalars with the elements of each piece; `None` if it has none.
+        pieces: [Option<usize>; 2],
     },
 }
 
@@ -151,8 +189,8 @@ pub struct Body {
 /// Where the matrices of a product's side are in its input, in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SideLayout {
-    /// The first element.
-    pub offset: u32,
+    /// The scalar with the first element, which is 0 if absent: so that slices at different places share a program.
+    pub offset: Option<usize>,
     /// Length and stride of each axis before the last two, the outermost first. Axes that it does not have are of
     /// length 1.
     pub batch: [(u32, u32); RANK - 2],
@@ -161,16 +199,23 @@ pub struct SideLayout {
 }
 
 impl SideLayout {
-    /// The layout of a tensor with these strides.
+    /// The layout of a tensor with these strides, without an offset.
     #[must_use]
-    pub fn new(shape: &Shape, strides: &[u32; RANK], offset: u32) -> Self {
-        let mut layout = Self { offset, batch: [(1, 0); RANK - 2], strides: [0; 2] };
+    pub fn new(shape: &Shape, strides: &[u32; RANK]) -> Self {
+        let mut layout = Self { offset: None, batch: [(1, 0); RANK - 2], strides: [0; 2] };
         let Some(outer) = shape.rank().checked_sub(2) else { return layout };
         for (to, axis) in layout.batch.iter_mut().zip(0..outer) {
             *to = (shape.dims()[axis], strides[axis]);
         }
         layout.strides = [strides[outer], strides[outer + 1]];
         layout
+    }
+
+    /// The first element, given the scalars of the program.
+    #[must_use]
+    #[inline]
+    pub fn first(&self, scalars: &[u32]) -> usize {
+        self.offset.map_or(0, |offset| scalars[offset] as usize)
     }
 
     /// With rows as columns.
@@ -207,7 +252,7 @@ impl Product {
     /// One product of matrices that are contiguous in the first two inputs.
     #[must_use]
     pub fn new(m: u32, k: u32, n: u32) -> Self {
-        let layout = |columns| SideLayout { offset: 0, batch: [(1, 0); RANK - 2], strides: [columns, 1] };
+        let layout = |columns| SideLayout { offset: None, batch: [(1, 0); RANK - 2], strides: [columns, 1] };
         let layouts = [layout(k), layout(n)];
         Self { m, k, n, batch: 1, sides: [0, 1], transposed: [false; 2], shared: [true; 2], layouts }
     }
@@ -348,7 +393,7 @@ impl Program {
 
 #[cfg(test)]
 mod tests {
-    use super::Indexing;
+    use super::{Indexing, Offset};
     use crate::Shape;
 
     fn at(from: &[u32], shape: &[u32], strides: Option<&[u32]>, offset: u32) -> Indexing {
@@ -361,7 +406,7 @@ mod tests {
     }
 
     fn strided(offset: u32, dims: &[(u32, u32)]) -> Indexing {
-        Indexing::Strided { offset, dims: dims.to_vec() }
+        Indexing::Strided { offset: Offset::of(offset), dims: dims.to_vec() }
     }
 
     #[test]

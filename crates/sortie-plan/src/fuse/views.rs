@@ -21,7 +21,18 @@ pub(super) struct ProductSide {
     pub(super) memory: TensorRef,
     /// It is contiguous there, but transposed.
     pub(super) swapped: bool,
+    /// Without the offset.
     pub(super) layout: SideLayout,
+    /// The first element.
+    pub(super) offset: u32,
+}
+
+/// How a value is read.
+pub(super) struct Source {
+    pub(super) memory: TensorRef,
+    pub(super) at: Indexing,
+    /// The first element.
+    pub(super) offset: u32,
 }
 
 impl Graph<'_> {
@@ -52,15 +63,20 @@ impl Graph<'_> {
         View { base: from.base, offset, strides }
     }
 
-    /// An input that is a view, in its own shape, or in any shape if its elements are contiguous.
+    /// An input that is a view, in its own shape, or in any shape and from any element if its elements are contiguous.
     pub(super) fn seen(&self, input: &TensorRef) -> Option<View> {
-        let Some(node) = self.maker.get(&input.slot).copied() else { return self.unaligned(input) };
-        let view = self.views[node].filter(|_| self.caps.fuse || self.group_of[node].is_none())?;
+        let made = self.maker(input.slot);
+        let view = made.and_then(|node| self.views[node].filter(|_| self.caps.fuse || self.group_of[node].is_none()));
+        let (Some(node), Some(view)) = (made, view) else { return self.unaligned(input) };
         let own = self.op(node).output.shape;
-        match own == input.shape {
-            true => Some(view),
-            false => side_by_side(&view, &own).then(|| View { strides: input.shape.strides(), ..view }),
+        if own == input.shape && input.start == 0 {
+            return Some(view);
         }
+        if !side_by_side(&view, &own) {
+            return self.unaligned(input);
+        }
+        let skipped = u32::try_from(input.start / input.element.bytes()).unwrap_or(u32::MAX);
+        Some(View { strides: input.shape.strides(), offset: view.offset.saturating_add(skipped), ..view })
     }
 
     /// A tensor whose start cannot be bound is read from the last bindable offset before it.
@@ -75,12 +91,18 @@ impl Graph<'_> {
         Some(View { base, offset, strides: input.shape.strides() })
     }
 
-    /// The memory that an input is read from, and its indexing.
-    pub(super) fn source(&self, input: &TensorRef, from: &Shape) -> (TensorRef, Indexing) {
-        match self.seen(input) {
-            Some(view) => (view.base, Indexing::new(from, &input.shape, &view.strides, view.offset)),
-            None => (*input, Indexing::new(from, &input.shape, &input.shape.strides(), 0)),
-        }
+    /// How an input is read.
+    pub(super) fn source(&self, input: &TensorRef, from: &Shape) -> Source {
+        let (memory, strides, offset) = match self.seen(input) {
+            Some(view) => (view.base, view.strides, view.offset),
+            None => (*input, input.shape.strides(), 0),
+        };
+        Source { memory, at: Indexing::new(from, &input.shape, &strides, offset), offset }
+    }
+
+    /// The memory that an input is read from, and whether at an offset.
+    pub(super) fn place_of(&self, input: &TensorRef) -> (TensorRef, bool) {
+        self.seen(input).map_or((*input, false), |view| (view.base, view.offset != 0))
     }
 
     /// The memory that a node reads: the base of a view, or the view's own memory if the node cannot read through
@@ -101,14 +123,15 @@ impl Graph<'_> {
         let TensorKind::Matmul { .. } = op.kind else { return None };
         let input = &op.inputs[side];
         let view = self.seen(input)?;
-        let layout = SideLayout::new(&input.shape, &view.strides, view.offset);
+        let View { base: memory, offset, strides } = view;
+        let layout = SideLayout::new(&input.shape, &strides);
         if self.caps.native_programs {
-            return Some(ProductSide { memory: view.base, swapped: false, layout });
+            return Some(ProductSide { memory, swapped: false, layout, offset });
         }
         let swapped = transposed(&view, &input.shape)?;
         // Wide blocks need sides that are not transposed: next to a large product a copy costs little.
         let copied = swapped && self.caps.product == MatmulKernel::Wide && is_large(op);
-        (!copied).then_some(ProductSide { memory: view.base, swapped, layout })
+        (!copied).then_some(ProductSide { memory, swapped, layout, offset })
     }
 }
 

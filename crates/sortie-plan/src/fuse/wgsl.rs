@@ -29,10 +29,10 @@ pub(super) struct NameTable<'a> {
     pub(super) head: &'a str,
 }
 
-/// Rows of a table, and elements of a row.
+/// The scalar with the rows of a table, and elements of a row.
 #[derive(Clone, Copy)]
 struct TableShape {
-    rows: u32,
+    rows: usize,
     row: u32,
 }
 
@@ -143,11 +143,10 @@ impl<'a> Printer<'a> {
         if self.width == 1 {
             return value(names.first);
         }
-        let last = self.program.len().saturating_sub(1);
         let ragged = !self.program.len().is_multiple_of(self.width);
         let index = |lane: u32| match lane {
             0 => names.first.to_owned(),
-            lane if ragged => format!("min({} + {lane}u, {last}u)", names.first),
+            lane if ragged => format!("min({} + {lane}u, p.len - 1u)", names.first),
             lane => format!("({} + {lane}u)", names.first),
         };
         let lanes: Vec<String> = (0..self.width).map(|lane| value(&index(lane))).collect();
@@ -178,8 +177,8 @@ impl<'a> Printer<'a> {
         let TableShape { rows, row } = table;
         let element = self.program.inputs[input].element;
         let value = |chosen: &str, e: &str| {
-            let at = format!("min({chosen}, {}u) * {row}u + {e} % {row}u", rows.saturating_sub(1));
-            format!("select({}(0), {}, {chosen} < {rows}u)", register(element, 1), single(input, element, &at))
+            let at = format!("min({chosen}, max(p.s{rows}, 1u) - 1u) * {row}u + {e} % {row}u");
+            format!("select({}(0), {}, {chosen} < p.s{rows})", register(element, 1), single(input, element, &at))
         };
         if self.width == 1 {
             return value(chosen, names.first);
@@ -189,21 +188,23 @@ impl<'a> Printer<'a> {
         format!("{}({})", register(element, self.width), lanes.join(", "))
     }
 
-    fn join(&self, inputs: [usize; 2], pieces: [u32; 2], names: NameTable<'_>) -> String {
+    fn join(&self, inputs: [usize; 2], pieces: [Option<usize>; 2], names: NameTable<'_>) -> String {
         let element = self.program.inputs[inputs[0]].element;
-        let (both, [first, second]) = (pieces[0] + pieces[1], pieces);
-        self.each(element, names, |e| {
-            let one = format!("{e} / {both}u * {first}u + min({e} % {both}u, {}u)", first.saturating_sub(1));
-            let other = format!("{e} / {both}u * {second}u + max({e} % {both}u, {first}u) - {first}u");
-            match pieces {
-                [_, 0] => single(inputs[0], element, &one),
-                [0, _] => single(inputs[1], element, &other),
-                _ => format!(
-                    "select({}, {}, {e} % {both}u < {first}u)",
+        self.each(element, names, |e| match pieces {
+            [Some(first), Some(second)] => {
+                let (first, second) = (format!("p.s{first}"), format!("p.s{second}"));
+                let both = format!("({first} + {second})");
+                let one = format!("{e} / {both} * {first} + min({e} % {both}, {first} - 1u)");
+                let other = format!("{e} / {both} * {second} + max({e} % {both}, {first}) - {first}");
+                format!(
+                    "select({}, {}, {e} % {both} < {first})",
                     single(inputs[1], element, &other),
                     single(inputs[0], element, &one)
-                ),
+                )
             }
+            // A copy of the side that has elements.
+            [_, None] => single(inputs[0], element, e),
+            [None, _] => single(inputs[1], element, e),
         })
     }
 
@@ -311,8 +312,10 @@ pub(super) fn index(at: &Indexing, e: &str) -> String {
         }
         inner *= u64::from(*length);
     }
-    if *offset != 0 || terms.is_empty() {
-        terms.push(format!("{offset}u"));
+    match offset {
+        Some(offset) => terms.push(format!("p.s{}", offset.scalar)),
+        None if terms.is_empty() => terms.push("0u".into()),
+        None => {}
     }
     terms.reverse();
     terms.join(" + ")

@@ -187,3 +187,23 @@ fn a_long_row_has_a_workgroup() {
     draft.map(Function::Mul, &[x, w], &[8, 1000]);
     check("layer", &draft);
 }
+
+#[test]
+fn other_places_tables_and_lengths_need_no_other_kernel() {
+    let kernels = |at: u32, rows: usize, first: usize, second: usize| {
+        let mut draft = Draft::default();
+        let x = draft.input(&[20, 8]);
+        let slice = draft.op(TensorKind::Slice([at, 0, 0, 0, 0, 0]), &[x], &[first, 8], 0);
+        let slice = draft.map(Function::Exp, &[slice], &[first, 8]);
+        let (table, index) = (draft.input(&[rows, 8]), draft.value(SlotKind::External, &[second], ElementType::U32));
+        let found = draft.op(TensorKind::Gather, &[table, index], &[second, 8], 0);
+        let found = draft.map(Function::Abs, &[found], &[second, 8]);
+        draft.op(TensorKind::Concat(0), &[slice, found], &[first + second, 8], 0);
+        let lowered = draft.lower(true);
+        lowered.programs.iter().map(|program| program.source(&Caps::default()).text).collect::<Vec<_>>()
+    };
+    let one = kernels(3, 50, 4, 6);
+    assert_eq!(one.len(), 3);
+    assert_eq!(kernels(1, 7, 2, 12), one);
+    assert_eq!(kernels(9, 1000, 8, 3), one);
+}

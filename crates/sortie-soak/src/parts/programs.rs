@@ -52,7 +52,7 @@ fn run(task: &Task, report: &mut Report) -> Result<()> {
 
 /// A device in one of the ways that must not change a result.
 fn options(random: &mut Rng) -> DeviceOptions {
-    let planning = Planning { reorder: random.bool(), reuse: random.bool(), fuse: random.bool() };
+    let planning = Planning { reorder: random.bool(), reuse: random.bool(), fuse: random.bool(), join: random.bool() };
     let split = if random.bool() { Split::Every(random.usize(1..5)) } else { Split::default() };
     let options = DeviceOptions::default()
         .with_planning(planning)

@@ -28,6 +28,7 @@ pub struct PlanSummary {
     kernels: usize,
     estimate: Duration,
     longest: Duration,
+    groups: usize,
 }
 
 impl PlanSummary {
@@ -52,6 +53,9 @@ impl PlanSummary {
 
         /// Distinct kernels.
         kernels: usize = self.kernels;
+
+        /// Groups of joined tensor operations: see [`Planning::join`](crate::device::Planning::join).
+        groups: usize = self.groups;
     }
 }
 
@@ -98,6 +102,7 @@ impl Batch {
             kernels: kernels.len() + usize::from(fills),
             estimate: cuts.estimates(costs).map(Duration::from_nanos).sum(),
             longest: cuts.estimates(costs).map(Duration::from_nanos).max().unwrap_or_default(),
+            groups: planned.joined_groups(),
         })
     }
 }

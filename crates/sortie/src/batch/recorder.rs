@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use sortie_plan::{Access, KernelIndex, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind};
+use sortie_plan::{Access, KernelIndex, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
 
 use crate::{
     error::{CallSite, Error, ErrorKind, Result},
@@ -30,6 +30,8 @@ pub(super) struct Recorder {
     owed: Vec<u32>,
     /// Upper bound of the hidden parameters so far.
     params_bytes: u64,
+    /// The places of numbers among the immediates, if operations with equal numbers are joined.
+    numbers: FxHashMap<(u32, Option<u32>), Span>,
 }
 
 #[derive(Debug)]
@@ -65,7 +67,28 @@ impl Recorder {
         self.caller = None;
         self.owed.clear();
         self.params_bytes = 0;
+        self.numbers.clear();
         SPARE.put(self);
+    }
+
+    /// Appends scalars of a tensor operation to the immediates.
+    pub(super) fn append_scalars(&mut self, scalars: &[u32]) -> Span {
+        let start = self.resources.immediates.len();
+        self.resources.immediates.extend_from_slice(bytemuck::cast_slice(scalars));
+        Span::new(start..self.resources.immediates.len())
+    }
+
+    /// The place of one number or two among the immediates: the same for all operations that take them.
+    pub(super) fn numbers(&mut self, numbers: (u32, Option<u32>)) -> Span {
+        if let Some(known) = self.numbers.get(&numbers) {
+            return *known;
+        }
+        let span = match numbers {
+            (first, None) => self.append_scalars(&[first]),
+            (first, Some(second)) => self.append_scalars(&[first, second]),
+        };
+        self.numbers.insert(numbers, span);
+        span
     }
 
     /// Appends an op whose accesses have been pushed. Returns its index in the recording.

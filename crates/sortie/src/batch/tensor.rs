@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use sortie_plan::{Mode, Op, OpKind, SlotId, Span, TensorOp};
+use sortie_plan::{Mode, Op, OpKind, SlotId, TensorOp};
 
 use super::{Batch, BindTarget};
 use crate::{
@@ -35,9 +35,12 @@ impl Batch {
 
     pub(crate) fn record_tensor(&self, tensor: TensorOp, scalars: &[u32], at: CallSite) {
         let mut recorder = self.recorder();
-        let start = recorder.resources.immediates.len();
-        recorder.resources.immediates.extend_from_slice(bytemuck::cast_slice(scalars));
-        let scalars = Span::new(start..recorder.resources.immediates.len());
+        // Operations with equal numbers are joined if the numbers have one place.
+        let scalars = match *scalars {
+            [first] if self.core.joins() => recorder.numbers((first, None)),
+            [first, second] if self.core.joins() => recorder.numbers((first, Some(second))),
+            _ => recorder.append_scalars(scalars),
+        };
         let tensor = recorder.recording.push_tensor(tensor);
         recorder.push(Op::bare(OpKind::Tensor { tensor, scalars }), at);
     }

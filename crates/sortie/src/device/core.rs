@@ -49,6 +49,10 @@ pub(crate) struct DeviceCore {
     _leaving: LeaveOnDrop,
 }
 
+/// Minimum independent units that are joined, with generated kernels and with native programs: a native product of few
+/// rows costs more per row than one of a single row (`cargo bench -p sortie --bench join`).
+const JOIN: [u32; 2] = [2, 8];
+
 impl DeviceCore {
     /// Creates a device around the backend that `open` returns.
     pub(super) fn open(
@@ -112,6 +116,7 @@ impl DeviceCore {
             reorder: planning.reorder,
             reuse: planning.reuse,
             fuse: planning.fuse,
+            join: if planning.join { JOIN[usize::from(abilities.native_programs)] } else { 0 },
             native_programs: abilities.native_programs,
             software: self.info.kind == DeviceKind::Software,
             product: self.tuning.product_way(),
@@ -121,6 +126,11 @@ impl DeviceCore {
             max_groups: abilities.max_groups,
             fill_binding_bytes: abilities.fill_binding_bytes,
         }
+    }
+
+    /// Whether equal tensor operations are joined.
+    pub(crate) fn joins(&self) -> bool {
+        self.options.planning.join
     }
 
     /// The plan of this recording; made if it is not cached. With the device's own recordings of it.

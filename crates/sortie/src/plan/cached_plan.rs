@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use sortie_plan::{
     Access, Caps, Groups, KernelIndex, Op, OpGrid, OpKind, Plan, Recording, Span, Touch,
-    fuse::{self, Lowered, Program},
+    fuse::{self, Lowered, Program, Scalar},
+    join::{Joined, join},
 };
 
 use super::{BackendState, Resources, cuts::CutsCache};
@@ -49,6 +50,8 @@ pub(crate) struct GeneratedKernels {
     words: Vec<ParamWord>,
     /// Operations without a kernel of their own.
     pub(super) fused_ops: u64,
+    /// Groups of joined operations.
+    groups: usize,
 }
 
 /// The kernel of a tensor program, and how it is dispatched.
@@ -121,7 +124,14 @@ impl CachedPlan {
 
     /// The plan of a recording with tensor operations. Generates and parses their kernels.
     pub(super) fn lowered(recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Self> {
-        let Lowered { recording: mut lowered, origin, programs, members, scalars } = fuse::lower(recording, caps);
+        let joined = join(recording, caps);
+        let joined_recording = joined.as_ref().map_or(recording, |joined| &joined.recording);
+        let Lowered { recording: mut lowered, mut origin, programs, members, scalars } =
+            fuse::lower(joined_recording, caps);
+        let mut members = members.into_iter();
+        if let Some(joined) = &joined {
+            origin.iter_mut().for_each(|op| *op = joined.origin[*op as usize]);
+        }
         let start = recording.ops.iter().map(|op| op.immediates().range().end).max().unwrap_or(0);
         let mut tensors = GeneratedKernels {
             key: recording.clone(),
@@ -130,33 +140,31 @@ impl CachedPlan {
             first_kernel: recording.kernels.len(),
             start: start.next_multiple_of(4),
             words: Vec::new(),
-            fused_ops: fused_ops(recording, &origin),
+            fused_ops: fused_ops(recording, &lowered, &origin),
+            groups: joined.as_ref().map_or(0, |joined| joined.groups),
         };
         let mut numbers: FxHashMap<u64, KernelIndex> =
             lowered.kernels.iter().copied().zip((0..).map(KernelIndex)).collect();
-        // Equal programs share a native kernel, as they share one with a source.
-        let mut natives: FxHashMap<&Program, GeneratedKernel> = FxHashMap::default();
-        let mut members = members.into_iter();
+        // Equal programs share a kernel: printing one takes longer than planning its operation.
+        let mut known: FxHashMap<&Program, GeneratedKernel> = FxHashMap::default();
         for (number, origin) in origin.iter().enumerate() {
             let op = lowered.ops[number];
             if let OpKind::Tensor { tensor, scalars: span } = op.kind {
                 let program = &programs[tensor.0 as usize];
-                let fused = FusedOps { ops: members.next().unwrap_or_default(), flops: program.flops() };
-                tensors.fused.insert(*origin, fused);
-                let generated = match natives.get(program) {
-                    Some(known) => GeneratedKernel::clone(known),
-                    None => generate(program)?,
+                let ops = members.next().unwrap_or_default();
+                let ops = joined.as_ref().map_or(ops.clone(), |joined| recorded_ops(joined, &ops));
+                tensors.fused.insert(*origin, FusedOps { ops, flops: program.flops() });
+                let generated = match known.get(program) {
+                    Some(known) => known,
+                    None => known.entry(program).or_insert(generate(program)?),
                 };
                 if generated.kernel.num_bindings() != op.accesses.len as usize {
                     // A binding that the kernel does not use is not counted.
                     return Err(Error::internal("a generated kernel does not use all of its memory; please report it"));
                 }
                 let scalars = &scalars[span.range()];
-                let kind = tensors.dispatch(&mut lowered, &mut numbers, &generated, scalars);
+                let kind = tensors.dispatch(&mut lowered, &mut numbers, generated, scalars);
                 lowered.ops[number] = Op { kind, ..op };
-                if generated.kernel.is_native() {
-                    natives.entry(program).or_insert(generated);
-                }
             }
         }
         Ok(Self::new(lowered, Some(Arc::new(tensors)), origin, caps))
@@ -184,6 +192,11 @@ impl CachedPlan {
         self.origin.get(op).map_or(op, |origin| *origin as usize)
     }
 
+    /// Groups of joined operations.
+    pub(crate) fn joined_groups(&self) -> usize {
+        self.tensors.as_ref().map_or(0, |tensors| tensors.groups)
+    }
+
     /// The ops fused into the kernel that a recorded op dispatches.
     pub(super) fn fused(&self, origin: usize) -> Option<&FusedOps> {
         self.tensors.as_ref()?.fused.get(&u32::try_from(origin).ok()?)
@@ -192,6 +205,8 @@ impl CachedPlan {
     /// Adds the generated kernels and their parameters to the resources.
     pub(crate) fn complete(&self, resources: &mut Resources) {
         let Some(tensors) = &self.tensors else { return };
+        // Groups have slots that were not recorded.
+        resources.blocks.resize(resources.blocks.len().max(self.plan.memory.len()), None);
         resources.kernels.extend(tensors.kernels.iter().cloned());
         resources.immediates.resize(tensors.start + 4 * tensors.words.len(), 0);
         let (recorded, words) = resources.immediates.split_at_mut(tensors.start);
@@ -204,11 +219,24 @@ impl CachedPlan {
     }
 }
 
+/// The recorded ops that ops of a joined recording stand for.
+fn recorded_ops(joined: &Joined, ops: &[u32]) -> Vec<u32> {
+    let mut recorded: Vec<u32> = Vec::with_capacity(ops.len());
+    for op in ops {
+        match &joined.ops[joined.members[*op as usize].range()] {
+            [] => recorded.push(joined.origin[*op as usize]),
+            members => recorded.extend(members),
+        }
+    }
+    recorded.sort_unstable();
+    recorded
+}
+
 /// The number of tensor operations without a dispatch of their own in the lowered recording.
-fn fused_ops(recording: &Recording, origin: &[u32]) -> u64 {
+fn fused_ops(recording: &Recording, lowered: &Recording, origin: &[u32]) -> u64 {
     let tensor = |op: &Op| matches!(op.kind, OpKind::Tensor { .. });
-    let is_tensor = |op: &u32| tensor(&recording.ops[*op as usize]);
-    let mut called: Vec<_> = origin.iter().copied().filter(is_tensor).collect();
+    let programs = origin.iter().zip(&lowered.ops).filter(|(_, op)| tensor(op));
+    let mut called: Vec<u32> = programs.map(|(origin, _)| *origin).collect();
     called.sort_unstable();
     called.dedup();
     let all = recording.ops.iter().filter(|op| tensor(op)).count();
@@ -237,7 +265,7 @@ impl GeneratedKernels {
         lowered: &mut Recording,
         numbers: &mut FxHashMap<u64, KernelIndex>,
         generated: &GeneratedKernel,
-        scalars: &[u32],
+        scalars: &[Scalar],
     ) -> OpKind {
         let GeneratedKernel { kernel, words, grid } = generated;
         let index = *numbers.entry(kernel.id()).or_insert_with(|| {
@@ -246,7 +274,10 @@ impl GeneratedKernels {
         });
         let first = self.start + self.words.len() * 4;
         self.words.extend(words.iter().map(|word| ParamWord::Size(*word)));
-        self.words.extend(scalars.iter().map(|at| ParamWord::Scalar(*at)));
+        self.words.extend(scalars.iter().map(|scalar| match *scalar {
+            Scalar::Recorded(at) => ParamWord::Scalar(at),
+            Scalar::Value(word) => ParamWord::Size(word),
+        }));
         OpKind::Dispatch {
             kernel: index,
             grid: *grid,

@@ -76,12 +76,15 @@ impl PlanDescription {
         };
         let [bytes_read, bytes_written] = self.bytes(step, op, kernel);
         let called = recorded.get(origin).unwrap_or(op);
-        let fused = planned.fused(origin).filter(|_| matches!(called.kind, OpKind::Tensor { .. }));
+        let stacks = matches!(step, Step::Copy(_)) && op_is_tensor(called);
+        let fused = planned.fused(origin).filter(|_| !stacks && op_is_tensor(called));
         let (name, ops, flops) = match fused {
             Some(fused) => {
                 let ops = fused.ops.iter().map(|op| self.names.number(*op as usize)).collect();
                 (kinds(key, &fused.ops), ops, Some(share(op, fused.flops)).filter(|flops| *flops > 0))
             }
+            // Rows of an operand, which a joined operation reads side by side.
+            None if stacks => ("stacking".into(), SmallVec::from_elem(self.names.number(origin), 1), None),
             None => {
                 let name = kernel.map_or_else(|| what(key, called), |kernel| kernel.entry().into());
                 let ops = SmallVec::from_elem(self.names.number(origin), 1);
@@ -122,6 +125,10 @@ fn added(step: Step) -> &'static str {
         Step::Output(_) => "output of the run",
         _ => "barrier",
     }
+}
+
+fn op_is_tensor(op: &Op) -> bool {
+    matches!(op.kind, OpKind::Tensor { .. })
 }
 
 /// The share of an amount that belongs to a piece of a divided dispatch.

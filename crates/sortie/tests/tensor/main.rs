@@ -9,6 +9,7 @@ mod blocks;
 mod checked;
 mod count;
 mod invariance;
+mod joined;
 mod map;
 mod mistakes;
 mod products;

@@ -1,4 +1,4 @@
-//! Random programs: the same bits on all devices, with fusion, reordering and reuse each on and off.
+//! Random programs: the same bits on all devices, with fusion, reordering, reuse and joining each on and off.
 //!
 //! Values are small whole numbers and stay so, so that no order of additions shows.
 
@@ -138,6 +138,9 @@ fn devices() -> &'static [(String, Device)] {
             ("cpu", Planning { fuse: false, ..on }, false),
             ("cpu", Planning { reorder: false, ..on }, false),
             ("cpu", Planning { reuse: false, ..on }, false),
+            ("cpu", Planning { join: true, ..on }, false),
+            ("llvmpipe", Planning { join: true, ..on }, false),
+            ("swiftshader", Planning { join: true, ..on }, false),
             ("llvmpipe", on, false),
             // Generated kernels with run-time checks.
             ("llvmpipe", on, true),

@@ -39,15 +39,6 @@ impl Runner<'_> {
                 BindingRange { place, writes: take.writes, slot }
             })
             .collect();
-        let packed = match compiled {
-            CpuKernel::Native(native) => native.panels().and_then(|(input, key)| {
-                let place = self.memory.place(&accesses[native.slots()[input].binding]);
-                self.memory.packed(place, key, &self.batch.panels, &threads.threads)
-            }),
-            CpuKernel::Program(_) => None,
-        };
-        let panels = packed.as_deref().map(host_memory).transpose()?.map(HostMemory::lock);
-        let mut bound = self.memory.lend(&mut loans);
         let bytes = &resources.immediates[dispatch.immediates.range()];
         let aligned;
         let immediates = match bytemuck::try_cast_slice(bytes) {
@@ -58,6 +49,15 @@ impl Runner<'_> {
                 &aligned
             }
         };
+        let packed = match compiled {
+            CpuKernel::Native(native) => native.panels(immediates).and_then(|(input, key)| {
+                let place = self.memory.place(&accesses[native.slots()[input].binding]);
+                self.memory.packed(place, key, &self.batch.panels, &threads.threads)
+            }),
+            CpuKernel::Program(_) => None,
+        };
+        let panels = packed.as_deref().map(host_memory).transpose()?.map(HostMemory::lock);
+        let mut bound = self.memory.lend(&mut loans);
         let stop = Stop { canceled: self.canceled, deadline: threads.deadline() };
         let kernel = &resources.kernels[dispatch.kernel.0 as usize];
         let program = match compiled {

@@ -62,7 +62,7 @@ impl Chain {
                 let len = BLOCK.min(end - start);
                 let mut places = self.steps.places(memory, len);
                 places.extend(piece.block(start, len, &self.outputs));
-                self.steps.run(Block { start, len, inputs }, &mut places);
+                self.steps.run(Block { start, len, inputs, scalars }, &mut places);
             }
         });
     }

@@ -12,11 +12,11 @@ pub(super) struct Input {
 }
 
 /// The offset of a block in an input, if the block is contiguous there.
-pub(super) fn lies(at: &Indexing, start: usize, len: usize) -> Option<usize> {
+pub(super) fn lies(at: &Indexing, scalars: &[u32], start: usize, len: usize) -> Option<usize> {
     let Indexing::Strided { dims, .. } = at else { return Some(start) };
     match dims.last() {
         Some((length, 1)) if start % *length as usize + len <= *length as usize => {
-            StridedCursor::new(at, start).map(|walk| walk.at)
+            StridedCursor::new(at, scalars, start).map(|walk| walk.at)
         }
         _ => None,
     }
@@ -33,9 +33,9 @@ struct StridedCursor<'a> {
 
 impl<'a> StridedCursor<'a> {
     /// Starts at element `start` of the output; `None` if there are no dimensions.
-    fn new(at: &'a Indexing, start: usize) -> Option<Self> {
-        let Indexing::Strided { offset, dims } = at else { return None };
-        let mut walk = Self { dims, index: SmallVec::from_elem(0, dims.len()), at: *offset as usize };
+    fn new(at: &'a Indexing, scalars: &[u32], start: usize) -> Option<Self> {
+        let Indexing::Strided { dims, .. } = at else { return None };
+        let mut walk = Self { dims, index: SmallVec::from_elem(0, dims.len()), at: at.first(scalars) };
         let mut rest = start;
         for (index, (length, stride)) in walk.index.iter_mut().zip(dims).rev() {
             *index = rest % *length as usize;
@@ -63,11 +63,11 @@ impl<'a> StridedCursor<'a> {
     }
 }
 
-pub(super) fn load(inputs: &[&[u32]], input: Input, at: &Indexing, start: usize, to: &mut [u32]) {
-    let Some(mut walk) = StridedCursor::new(at, start) else {
+pub(super) fn load(inputs: &[&[u32]], input: Input, at: &Indexing, scalars: &[u32], start: usize, to: &mut [u32]) {
+    let Some(mut walk) = StridedCursor::new(at, scalars, start) else {
         return match at {
             Indexing::Same => copy(inputs, input, start, 1, to),
-            Indexing::Strided { offset, .. } => copy(inputs, input, *offset as usize, 0, to),
+            Indexing::Strided { .. } => copy(inputs, input, at.first(scalars), 0, to),
         };
     };
     let mut rest = to;

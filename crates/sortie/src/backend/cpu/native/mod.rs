@@ -82,9 +82,9 @@ impl Native {
 
     /// The input that could be read from panels, if it is kept in them.
     #[inline]
-    pub(super) fn panels(&self) -> Option<(usize, PanelKey)> {
+    pub(super) fn panels(&self, scalars: &[u32]) -> Option<(usize, PanelKey)> {
         match &self.code {
-            Code::Product(product) => product.panels(),
+            Code::Product(product) => product.panels(scalars),
             Code::Reduce(_) | Code::Rows(_) | Code::Chain(_) => None,
         }
     }

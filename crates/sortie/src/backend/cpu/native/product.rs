@@ -27,14 +27,15 @@ pub(crate) struct PanelKey {
 
 impl PanelKey {
     /// The right side of products, if it is one matrix. A single column has no panels.
-    fn of(of: &Product, element: MatrixElement) -> Option<Self> {
-        let SideLayout { offset, batch, strides } = of.layouts[1];
+    fn of(of: &Product, element: MatrixElement, scalars: &[u32]) -> Option<Self> {
+        let layout = &of.layouts[1];
+        let SideLayout { batch, strides, .. } = layout;
         let one = batch.iter().all(|(length, stride)| *length == 1 || *stride == 0);
         (one && of.n > 1).then(|| Self {
             element,
             k: of.k as usize,
             n: of.n as usize,
-            offset: offset as usize,
+            offset: layout.first(scalars),
             strides: strides.map(|stride| stride as usize),
         })
     }
@@ -73,8 +74,8 @@ impl ProductCode {
 
     /// The right side, if it could be read from panels.
     #[inline]
-    pub(super) fn panels(&self) -> Option<(usize, PanelKey)> {
-        PanelKey::of(&self.of, self.elements[1]).map(|key| (self.of.sides[1], key))
+    pub(super) fn panels(&self, scalars: &[u32]) -> Option<(usize, PanelKey)> {
+        PanelKey::of(&self.of, self.elements[1], scalars).map(|key| (self.of.sides[1], key))
     }
 
     /// `bound`: the inputs, then the outputs. `packed`: the right side in panels, if it is kept so.
@@ -90,7 +91,7 @@ impl ProductCode {
         let inputs: SmallVec<[&[u32]; 8]> = read.iter().map(|input| words(input)).collect();
         let Product { sides, layouts, .. } = &self.of;
         let [m, k, n, batch] = [self.of.m, self.of.k, self.of.n, self.of.batch].map(|length| length as usize);
-        let [left, right] = [0, 1].map(|at| side(inputs[sides[at]], self.elements[at], &layouts[at]));
+        let [left, right] = [0, 1].map(|at| side(inputs[sides[at]], self.elements[at], &layouts[at], scalars));
         let products = Products { m, k, n, batch, left, right, packed, packed_stride: 0 }.joined();
         let blocks = products.blocks(threads.count());
         let mut tasks: Vec<BlockTask<'_>> =
@@ -142,16 +143,16 @@ impl BlockTask<'_> {
                     }));
                     let head = code.tail.head.unwrap_or_else(|| unreachable!("the tail of a product reads it"));
                     places[head].copy_from_slice(sums);
-                    code.tail.run(steps::Block { start: first + at, len: sums.len(), inputs }, &mut places);
+                    code.tail.run(steps::Block { start: first + at, len: sums.len(), inputs, scalars }, &mut places);
                 }
             }
         });
     }
 }
 
-fn side<'m>(words: &'m [u32], element: MatrixElement, layout: &SideLayout) -> Side<'m> {
+fn side<'m>(words: &'m [u32], element: MatrixElement, layout: &SideLayout, scalars: &[u32]) -> Side<'m> {
     let batch: SmallVec<[(usize, usize); 4]> =
         layout.batch.iter().map(|(length, stride)| (*length as usize, *stride as usize)).collect();
     let strides = layout.strides.map(|stride| stride as usize);
-    Side { matrix: Matrix { words, element, offset: layout.offset as usize, strides }, batch }
+    Side { matrix: Matrix { words, element, offset: layout.first(scalars), strides }, batch }
 }

@@ -185,7 +185,7 @@ impl Run<'_> {
         let Some(head) = of.tail.head else { unreachable!("the tail of a head reads its result") };
         places[head].copy_from_slice(results);
         of.reducer.finish(of.each, places[head]);
-        of.tail.run(Block { start, len: results.len(), inputs: self.inputs }, &mut places);
+        of.tail.run(Block { start, len: results.len(), inputs: self.inputs, scalars: self.scalars }, &mut places);
     }
 
     /// Results `start..start + len`, at most a block.
@@ -224,7 +224,12 @@ impl Run<'_> {
             // A longer row is reduced block by block.
             for column in (0..row).step_by(BLOCK) {
                 let width = BLOCK.min(row - column);
-                let block = Block { start: first + from * row + column, len: count * width, inputs: self.inputs };
+                let block = Block {
+                    start: first + from * row + column,
+                    len: count * width,
+                    inputs: self.inputs,
+                    scalars: self.scalars,
+                };
                 let mut places = body.places(scratch.body, block.len);
                 let values = body.run_body(block, &mut places);
                 reducer.rows(values, width, index + column as u32, &mut results.range(done + from, count));
@@ -272,7 +277,7 @@ impl Run<'_> {
     /// Combines some rows of a matrix.
     fn group(self, first: usize, [rows, width]: [usize; 2], index: u32, results: &mut Partial<'_>, memory: &mut [u32]) {
         let (reducer, body, stride) = (self.of.reducer, &self.of.body, self.of.of.inner);
-        let all = Block { start: first, len: (rows - 1) * stride + width, inputs: self.inputs };
+        let all = Block { start: first, len: (rows - 1) * stride + width, inputs: self.inputs, scalars: self.scalars };
         if let Some(values) = body.lends(all) {
             return reducer.columns(values, stride, index, results);
         }
@@ -280,7 +285,8 @@ impl Run<'_> {
         let each = if width == stride { (BLOCK / width).max(1) } else { 1 };
         for row in (0..rows).step_by(each) {
             let count = each.min(rows - row);
-            let block = Block { start: first + row * stride, len: count * width, inputs: self.inputs };
+            let block =
+                Block { start: first + row * stride, len: count * width, inputs: self.inputs, scalars: self.scalars };
             let mut places = body.places(memory, block.len);
             let values = body.run_body(block, &mut places);
             reducer.columns(values, width, index + row as u32, results);

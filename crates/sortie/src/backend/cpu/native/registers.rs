@@ -146,11 +146,11 @@ impl<'p> RegisterAssignment<'p> {
             }
             Expr::Gather { input, index, rows, row } => {
                 let (table, index) = (self.input(*input), self.known[*index]);
-                self.tasks.push(ChainOp::Gather { table, index, rows: *rows as usize, row: *row as usize, to });
+                self.tasks.push(ChainOp::Gather { table, index, rows: *rows, row: *row as usize, to });
             }
             Expr::Join { inputs, pieces } => {
                 let inputs = inputs.map(|input| self.input(input));
-                self.tasks.push(ChainOp::Join { inputs, pieces: pieces.map(|piece| piece as usize), to });
+                self.tasks.push(ChainOp::Join { inputs, pieces: *pieces, to });
             }
             Expr::Number { scalar, .. } => self.numbers.push(Number { scalar: *scalar, register: to }),
             Expr::Apply { f, args, element } => {

@@ -76,7 +76,7 @@ impl Rows {
             let block = if self.row <= BLOCK { BLOCK / self.row * self.row } else { self.row };
             let end = piece.start + piece.len;
             for start in (piece.start..end).step_by(block) {
-                let block = Block { start, len: block.min(end - start), inputs };
+                let block = Block { start, len: block.min(end - start), inputs, scalars };
                 if self.row <= BLOCK {
                     self.short(block, epsilon, body, tail, &mut piece);
                 } else {

@@ -57,13 +57,15 @@ pub(super) enum ChainOp {
     Gather {
         table: Input,
         index: Operand,
+        /// The scalar with the rows of the table.
         rows: usize,
         row: usize,
         to: usize,
     },
     Join {
         inputs: [Input; 2],
-        pieces: [usize; 2],
+        /// The scalars with the elements of the pieces; `None` if it has none.
+        pieces: [Option<usize>; 2],
         to: usize,
     },
     Apply {
@@ -94,6 +96,7 @@ pub(super) struct Block<'a> {
     pub(super) start: usize,
     pub(super) len: usize,
     pub(super) inputs: &'a [&'a [u32]],
+    pub(super) scalars: &'a [u32],
 }
 
 impl Steps {
@@ -134,9 +137,8 @@ impl Steps {
     /// The block in an input, if that is the result of this body, contiguous there. It may be longer than [`BLOCK`].
     pub(super) fn lends<'a>(&self, block: Block<'a>) -> Option<&'a [u32]> {
         match self.tasks.as_slice() {
-            [ChainOp::Load { input, at, lent: Some(_), .. }] => {
-                lies(at, block.start, block.len).map(|first| &block.inputs[input.number][first..first + block.len])
-            }
+            [ChainOp::Load { input, at, lent: Some(_), .. }] => lies(at, block.scalars, block.start, block.len)
+                .map(|first| &block.inputs[input.number][first..first + block.len]),
             _ => None,
         }
     }
@@ -170,9 +172,9 @@ pub(super) fn words<'m>(bound: &'m BoundMemory<'_>) -> &'m [u32] {
 
 impl<'a> Block<'a> {
     fn run(self, task: &ChainOp, places: &mut [&mut [u32]], lent: &mut [Option<&'a [u32]>]) {
-        let Self { start, len, inputs } = self;
+        let Self { start, len, inputs, scalars } = self;
         if let ChainOp::Load { input, at, lent: Some(load), .. } = task {
-            lent[*load] = lies(at, start, len).map(|first| &inputs[input.number][first..first + len]);
+            lent[*load] = lies(at, scalars, start, len).map(|first| &inputs[input.number][first..first + len]);
             if lent[*load].is_some() {
                 return;
             }
@@ -181,11 +183,15 @@ impl<'a> Block<'a> {
         let to = std::mem::take(&mut places[place]);
         let get = |operand: &Operand| operand.load.and_then(|load| lent[load]).unwrap_or(&*places[operand.place]);
         match task {
-            ChainOp::Load { input, at, .. } => load(inputs, *input, at, start, to),
+            ChainOp::Load { input, at, .. } => load(inputs, *input, at, scalars, start, to),
             ChainOp::Gather { table, index, rows, row, .. } => {
-                gather(inputs, *table, get(index), [*rows, *row], start, to);
+                let rows = scalars[*rows] as usize;
+                gather(inputs, *table, get(index), [rows, *row], start, to);
             }
-            ChainOp::Join { inputs: of, pieces, .. } => join(inputs, *of, *pieces, start, to),
+            ChainOp::Join { inputs: of, pieces, .. } => {
+                let pieces = pieces.map(|piece| piece.map_or(0, |scalar| scalars[scalar] as usize));
+                join(inputs, *of, pieces, start, to);
+            }
             ChainOp::Apply { f, of, result, args, .. } => {
                 native::apply(*f, *of, *result, args.each_ref().map(get), to);
             }
