@@ -292,10 +292,10 @@ impl Task for BlockTask<'_> {
             let vectors_of_panel = width.div_ceil(V::LANES);
             match element {
                 MatrixElement::F32 => {
-                    gemm::multiply::<V, F32>(vectors, rows, count, right, vectors_of_panel, &mut sums)
+                    gemm::multiply::<V, F32>(vectors, rows, count, right, vectors_of_panel, &mut sums);
                 }
                 MatrixElement::F16 => {
-                    gemm::multiply::<V, F16>(vectors, rows, count, right, vectors_of_panel, &mut sums)
+                    gemm::multiply::<V, F16>(vectors, rows, count, right, vectors_of_panel, &mut sums);
                 }
             }
         }
