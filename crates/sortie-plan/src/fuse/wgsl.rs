@@ -157,7 +157,8 @@ impl<'a> Printer<'a> {
     fn load(&self, input: usize, at: &Indexing, names: NameTable<'_>) -> String {
         let element = self.program.inputs[input].element;
         let width = self.width;
-        if width > 1 && self.by[input] == width {
+        let is_vector = at.is_wide(width) && !at.is_splat();
+        if width > 1 && self.by[input] == width && is_vector {
             return match at {
                 Indexing::Same => format!("in{input}[{}]", names.item),
                 at => format!("in{input}[({}) / {width}u]", index(at, names.first)),
@@ -167,10 +168,18 @@ impl<'a> Printer<'a> {
             return format!("unpack2x16float(in{input}[{}])", names.item);
         }
         if width > 1 && at.is_splat() && at.is_wide(width) {
-            let one = single(input, element, &index(at, names.first));
+            let one = self.single(input, element, &index(at, names.first));
             return format!("{}({one})", register(element, width));
         }
-        self.each(element, names, |e| single(input, element, &index(at, e)))
+        self.each(element, names, |e| self.single(input, element, &index(at, e)))
+    }
+
+    /// An element of an input, which may be bound as vectors because the kernel itself reads it so.
+    fn single(&self, input: usize, element: ElementType, index: &str) -> String {
+        match self.by[input] {
+            by if by > 1 && element != ElementType::F16 => format!("in{input}[({index}) / {by}u][({index}) % {by}u]"),
+            _ => single(input, element, index),
+        }
     }
 
     /// Elements of the chosen rows of a table; zero for a row that does not exist.
@@ -179,7 +188,7 @@ impl<'a> Printer<'a> {
         let element = self.program.inputs[input].element;
         let value = |chosen: &str, e: &str| {
             let at = format!("min({chosen}, {}u) * {row}u + {e} % {row}u", rows.saturating_sub(1));
-            format!("select({}(0), {}, {chosen} < {rows}u)", register(element, 1), single(input, element, &at))
+            format!("select({}(0), {}, {chosen} < {rows}u)", register(element, 1), self.single(input, element, &at))
         };
         if self.width == 1 {
             return value(chosen, names.first);
@@ -196,12 +205,12 @@ impl<'a> Printer<'a> {
             let one = format!("{e} / {both}u * {first}u + min({e} % {both}u, {}u)", first.saturating_sub(1));
             let other = format!("{e} / {both}u * {second}u + max({e} % {both}u, {first}u) - {first}u");
             match pieces {
-                [_, 0] => single(inputs[0], element, &one),
-                [0, _] => single(inputs[1], element, &other),
+                [_, 0] => self.single(inputs[0], element, &one),
+                [0, _] => self.single(inputs[1], element, &other),
                 _ => format!(
                     "select({}, {}, {e} % {both}u < {first}u)",
-                    single(inputs[1], element, &other),
-                    single(inputs[0], element, &one)
+                    self.single(inputs[1], element, &other),
+                    self.single(inputs[0], element, &one)
                 ),
             }
         })
