@@ -156,7 +156,8 @@ impl<'a> Printer<'a> {
     fn load(&self, input: usize, at: &Indexing, names: NameTable<'_>) -> String {
         let element = self.program.inputs[input].element;
         let width = self.width;
-        if width > 1 && self.by[input] == width {
+        let is_vector = at.is_wide(width) && !at.is_splat();
+        if width > 1 && self.by[input] == width && is_vector {
             return match at {
                 Indexing::Same => format!("in{input}[{}]", names.item),
                 at => format!("in{input}[({}) / {width}u]", index(at, names.first)),
@@ -166,10 +167,18 @@ impl<'a> Printer<'a> {
             return format!("unpack2x16float(in{input}[{}])", names.item);
         }
         if width > 1 && at.is_splat() && at.is_wide(width) {
-            let one = single(input, element, &index(at, names.first));
+            let one = self.single(input, element, &index(at, names.first));
             return format!("{}({one})", register(element, width));
         }
-        self.each(element, names, |e| single(input, element, &index(at, e)))
+        self.each(element, names, |e| self.single(input, element, &index(at, e)))
+    }
+
+    /// An element of an input, which may be bound as vectors because the kernel itself reads it so.
+    fn single(&self, input: usize, element: ElementType, index: &str) -> String {
+        match self.by[input] {
+            by if by > 1 && element != ElementType::F16 => format!("in{input}[({index}) / {by}u][({index}) % {by}u]"),
+            _ => single(input, element, index),
+        }
     }
 
     /// Elements of the chosen rows of a table; zero for a row that does not exist.
@@ -178,7 +187,7 @@ impl<'a> Printer<'a> {
         let element = self.program.inputs[input].element;
         let value = |chosen: &str, e: &str| {
             let at = format!("min({chosen}, max(p.s{rows}, 1u) - 1u) * {row}u + {e} % {row}u");
-            format!("select({}(0), {}, {chosen} < p.s{rows})", register(element, 1), single(input, element, &at))
+            format!("select({}(0), {}, {chosen} < p.s{rows})", register(element, 1), self.single(input, element, &at))
         };
         if self.width == 1 {
             return value(chosen, names.first);
@@ -198,13 +207,13 @@ impl<'a> Printer<'a> {
                 let other = format!("{e} / {both} * {second} + max({e} % {both}, {first}) - {first}");
                 format!(
                     "select({}, {}, {e} % {both} < {first})",
-                    single(inputs[1], element, &other),
-                    single(inputs[0], element, &one)
+                    self.single(inputs[1], element, &other),
+                    self.single(inputs[0], element, &one)
                 )
             }
             // A copy of the side that has elements.
-            [_, None] => single(inputs[0], element, e),
-            [None, _] => single(inputs[1], element, e),
+            [_, None] => self.single(inputs[0], element, e),
+            [None, _] => self.single(inputs[1], element, e),
         })
     }
 

@@ -8,10 +8,8 @@ use super::{
 };
 
 /// Crates whose use is a matter of layers; others are listed nowhere.
-const LAYERED: [&str; 10] = [
+const LAYERED: [&str; 8] = [
     "ash",
-    "gemm",
-    "matrixmultiply",
     "naga",
     "rayon",
     "sortie_batcher",

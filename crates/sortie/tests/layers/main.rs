@@ -50,7 +50,8 @@ fn every_crate_is_as_its_table_says() {
 #[test]
 fn the_planner_knows_no_device_thread_clock_or_file() {
     let plan = workspace().join("crates/sortie-plan");
-    let only = dependencies("sortie-plan").into_iter().filter(|name| name != "smallvec");
+    // Its hashes are the same in each run.
+    let only = dependencies("sortie-plan").into_iter().filter(|name| name != "rustc-hash");
     assert_eq!(only.collect::<Vec<_>>(), Vec::<String>::new(), "dependencies of the planner");
     for module in Source::read(&plan.join("src")).modules.values() {
         for forbidden in ["thread", "time", "fs", "net"] {

@@ -298,3 +298,38 @@ fn a_weight_is_packed_at_its_first_use_and_again_after_it_was_written() -> sorti
     drop(weights);
     Ok(())
 }
+
+#[test]
+fn steps_after_a_product_read_its_sides_in_any_order() {
+    let n = 8;
+    let data: Vec<f32> = some(n * n, 3).iter().map(|x| x.round()).collect();
+    let at = |row: usize, column: usize| f64::from(data[row * n + column]);
+    let product = |row, column| (0..n).map(|k| at(row, k) * at(column, k)).sum::<f64>();
+    let expected = |other: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+        (0..n * n).map(|e| product(e / n, e % n).max(other(e / n, e % n))).collect()
+    };
+    type Other = for<'b> fn(Tensor<'b, f32>) -> Tensor<'b, f32>;
+    let forms: [(&str, Other, Vec<f64>); 4] = [
+        ("as it is", |x| x, expected(&|row, column| at(row, column))),
+        ("transposed", |x| x.transpose(), expected(&|row, column| at(column, row))),
+        ("a column", |x| x.slice(&[0..8, 3..4]).broadcast([8, 8]), expected(&|row, _| at(row, 3))),
+        (
+            "rows by number",
+            |x| {
+                let rows = x.batch().tensor_from(&[7_u32, 6, 5, 4, 3, 2, 1, 0], [8]);
+                x.gather(rows)
+            },
+            expected(&|row, column| at(7 - row, column)),
+        ),
+    ];
+    for (name, other, expected) in forms {
+        on_all(
+            name,
+            |batch| {
+                let x = batch.tensor_from(&data, [n, n]);
+                x.matmul(x.transpose()).maximum(other(x))
+            },
+            near(&expected, 0.0, 1e-4),
+        );
+    }
+}
