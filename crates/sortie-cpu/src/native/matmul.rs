@@ -13,8 +13,8 @@ use smallvec::SmallVec;
 
 use super::{
     Mismatch,
-    gemm::{self, F16, F32, Rows, Sums},
     panels::{self, Matrix, MatrixElement},
+    register_blocks::{self, F16, F32, Rows, Sums},
     same,
     vector::dot,
     vectors::{Build, Task, Vectors},
@@ -292,10 +292,10 @@ impl Task for BlockTask<'_> {
             let vectors_of_panel = width.div_ceil(V::LANES);
             match element {
                 MatrixElement::F32 => {
-                    gemm::multiply::<V, F32>(vectors, rows, count, right, vectors_of_panel, &mut sums);
+                    register_blocks::multiply::<V, F32>(vectors, rows, count, right, vectors_of_panel, &mut sums);
                 }
                 MatrixElement::F16 => {
-                    gemm::multiply::<V, F16>(vectors, rows, count, right, vectors_of_panel, &mut sums);
+                    register_blocks::multiply::<V, F16>(vectors, rows, count, right, vectors_of_panel, &mut sums);
                 }
             }
         }

@@ -4,12 +4,12 @@
 //! large ones on [`Threads`](crate::Threads).
 
 mod function;
-mod gemm;
 mod lanes;
 mod matmul;
 mod norm;
 mod panels;
 mod reduce;
+mod register_blocks;
 mod vector;
 mod vectors;
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use pulp::bytemuck::{Pod, cast_slice, cast_slice_mut};
 
-use super::{gemm::VECTORS, vectors::Build};
+use super::{register_blocks::VECTORS, vectors::Build};
 
 /// The type of a matrix's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

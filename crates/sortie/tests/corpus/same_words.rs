@@ -26,7 +26,8 @@ fn a_native_replay_hands_the_driver_the_words_and_layouts_that_wgpu_does() {
         let device = hooked(&like);
         let (mut seen, mut wrong, mut count) = (HashSet::new(), Vec::new(), 0);
         for case in all() {
-            let compiles = |need: &&Need| matches!(need, Need::F16 | Need::Invocations(_));
+            let compiles =
+                |need: &&Need| matches!(need, Need::F16 | Need::Int64 | Need::Int64Atomics | Need::Invocations(_));
             let mut needs = case.needs.iter().filter(compiles);
             if let Some(need) = needs.find(|need| !devices::has(name, &like, **need)) {
                 say(&format!("SKIPPED on {name}: the words of {} need {need:?}", case.name));

@@ -77,15 +77,18 @@ fn a_kernel_that_turns_out_to_be_slow_is_estimated_so() {
     on(devices(), |name, device| {
         let (slow, x) = (device.kernel(SLOW)?, device.zeros::<u32>(LEN)?);
         let mut estimates = Vec::new();
-        for _ in 0..4 {
+        // 256 invocations of 65,000 steps (lavapipe ends loops there) take more than a thousand times what 256
+        // invocations of nothing are guessed to. The first run may have the driver's compilation in it, and each
+        // further one that is measured raises the estimate to the geometric middle at least. On a busy machine some
+        // completions are seen too late to be measured.
+        let known = |estimates: &[Duration]| estimates.iter().any(|now| *now > 100 * estimates[0]);
+        while !known(&estimates) && estimates.len() < 100 {
             let batch = device.batch();
             batch.dispatch(&slow, &[&x], Grid::items(LEN));
             estimates.push(batch.plan()?.estimate());
             batch.submit()?;
         }
-        // 256 invocations of 65,000 steps (lavapipe ends loops there) take more than a thousand times what 256 invocations of nothing are guessed to. The first run may have the driver's compilation in it, and
-        // each further one raises the estimate to the geometric middle at least.
-        assert!(estimates[3] > 100 * estimates[0], "{name}: {estimates:?}");
+        assert!(known(&estimates), "{name}: {estimates:?}");
         Ok(())
     });
 }

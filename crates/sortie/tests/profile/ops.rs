@@ -74,7 +74,6 @@ fn every_op_has_its_own_scope_label_line_and_kernel() -> sortie::Result<()> {
 #[test]
 fn fused_operations_know_their_kernel_and_each_other() -> sortie::Result<()> {
     for (name, device) in devices() {
-        let fused_tail = name != "cpu"; // There products are computed natively, and what follows them apart.
         let weights = device.upload(&vec![0.5_f32; 64 * 32])?;
         let out = device.zeros::<f32>(16 * 32)?;
         let batch = device.batch();
@@ -92,19 +91,12 @@ fn fused_operations_know_their_kernel_and_each_other() -> sortie::Result<()> {
         assert_eq!(ops.len(), 5);
         assert_eq!(ops[2].location().line(), line, "{name}: an operation has the line of its caller");
         let product = &profile.steps()[ops[1].steps()[0]];
-        let tail = &profile.steps()[ops[2].steps()[0]];
-        if fused_tail {
-            assert_eq!((product.name(), product.ops()), ("matmul+gelu+mul+copy", &[1, 2, 3, 4][..]), "{name}");
-            assert_eq!(ops[2].fused_with(), [1, 3, 4], "{name}");
-            assert_eq!(product.flops(), Some(2 * 16 * 64 * 32 + 2 * 16 * 32), "{name}");
-            // No scope holds all of it: none claims its time.
-            assert!(profile.scopes().iter().all(|scope| scope.time().is_none() && scope.straddling() == 1), "{name}");
-            assert!(profile.to_string().contains("#1–4"), "{name}: {profile}");
-        } else {
-            assert_eq!((product.name(), product.flops()), ("matmul", Some(2 * 16 * 64 * 32)), "{name}");
-            assert_eq!((tail.name(), ops[2].fused_with()), ("gelu+mul+copy", &[3, 4][..]), "{name}");
-            assert_eq!((profile.scopes()[0].steps(), profile.scopes()[1].straddling()), (1, 1), "{name}");
-        }
+        assert_eq!((product.name(), product.ops()), ("matmul+gelu+mul+copy", &[1, 2, 3, 4][..]), "{name}");
+        assert_eq!(ops[2].fused_with(), [1, 3, 4], "{name}");
+        assert_eq!(product.flops(), Some(2 * 16 * 64 * 32 + 2 * 16 * 32), "{name}");
+        // No scope holds all of it: none claims its time.
+        assert!(profile.scopes().iter().all(|scope| scope.time().is_none() && scope.straddling() == 1), "{name}");
+        assert!(profile.to_string().contains("#1–4"), "{name}: {profile}");
         assert_eq!(product.bytes_read(), 4 * (16 * 64 + 64 * 32), "{name}");
         assert!(product.flops_per_second().is_some(), "{name}: {product:?}");
     }
