@@ -17,8 +17,8 @@
 //! A program prints itself as WGSL, one `let` per expression. It runs as a dispatch on ordinary slots, so hazards,
 //! waves, memory and caches treat it like any kernel. A value that no kernel stores has a slot without memory; a
 //! reshaped tensor is the same memory. Sizes, scalars, offsets of slices, rows of tables and lengths of what is
-//! concatenated are immediates, and inner dimensions are constants of the source, so kernels serve any outermost length. An invocation computes several rows where these share part of
-//! their loads.
+//! concatenated are immediates, and inner dimensions are constants of the source, so kernels serve any outermost
+//! length. An invocation computes several rows where these share part of their loads.
 //!
 //! Bounds: 1,024 operations per segment and 48 per kernel; past them the next one begins.
 
@@ -57,8 +57,8 @@ pub struct Lowered {
     pub origin: Vec<u32>,
     /// The programs of the tensor ops, each once.
     pub programs: Vec<Program>,
-    /// For each tensor op in order, the recorded ops it replaces: tensor operations, views that it reads through, copies whose
-    /// destination it writes.
+    /// For each tensor op in order, the recorded ops it replaces: tensor operations, views that it reads through,
+    /// copies whose destination it writes.
     pub members: Vec<Vec<u32>>,
     /// The scalars of each tensor op. The op has a span of this list.
     pub scalars: Vec<Scalar>,

@@ -6,7 +6,7 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 use sortie_plan::{
     Caps, ElementType, Function, MatmulKernel, Norm, Op, OpKind, Recording, Reduction, Shape, SlotInfo, SlotKind, Span,
     TensorKind, TensorOp, TensorRef,
-    fuse::{Lowered, lower},
+    fuse::{Lowered, Scalar, lower},
 };
 
 /// A recording of tensor operations.
@@ -206,4 +206,20 @@ fn other_places_tables_and_lengths_need_no_other_kernel() {
     assert_eq!(one.len(), 3);
     assert_eq!(kernels(1, 7, 2, 12), one);
     assert_eq!(kernels(9, 1000, 8, 3), one);
+}
+
+#[test]
+fn native_products_of_slices_at_other_places_are_one_program() {
+    let program = |row: u32, column: u32| {
+        let mut draft = Draft::default();
+        let (x, w) = (draft.input(&[20, 8]), draft.input(&[8, 30]));
+        let left = draft.op(TensorKind::Slice([row, 0, 0, 0, 0, 0]), &[x], &[4, 8], 0);
+        let right = draft.op(TensorKind::Slice([0, column, 0, 0, 0, 0]), &[w], &[8, 10], 0);
+        draft.op(TensorKind::Matmul { transposed: [false; 2] }, &[left, right], &[4, 10], 0);
+        let lowered = lower(&draft.recording, &Caps { native_programs: true, ..Caps::default() });
+        (lowered.programs, lowered.scalars)
+    };
+    let (programs, scalars) = program(3, 5);
+    assert_eq!((programs.len(), scalars), (1, vec![Scalar::Value(24), Scalar::Value(5)]));
+    assert_eq!(program(7, 20), (programs, vec![Scalar::Value(56), Scalar::Value(20)]));
 }

@@ -8,8 +8,10 @@ use super::{
 };
 
 /// Crates whose use is a matter of layers; others are listed nowhere.
-const LAYERED: [&str; 8] = [
+const LAYERED: [&str; 10] = [
     "ash",
+    "gemm",
+    "matrixmultiply",
     "naga",
     "rayon",
     "sortie_batcher",

@@ -39,18 +39,16 @@ struct Model {
 
 impl Model {
     fn new(device: &Device) -> sortie::Result<Self> {
-        // Whole numbers: on the CPU device a product of one row adds in another order than one of many.
-        let whole = |len: usize, seed: usize| some(len, seed).into_iter().map(f32::round).collect::<Vec<_>>();
         Ok(Self {
-            left: device.upload(&whole(WIDTH * 2 * WIDTH, 1))?,
-            right: device.upload(&whole(WIDTH * 2 * WIDTH, 2))?,
-            bias: device.upload(&whole(2 * WIDTH, 3))?,
-            table: device.upload(&whole(20 * WIDTH, 4))?,
+            left: device.upload(&some(WIDTH * 2 * WIDTH, 1))?,
+            right: device.upload(&some(WIDTH * 2 * WIDTH, 2))?,
+            bias: device.upload(&some(2 * WIDTH, 3))?,
+            table: device.upload(&some(20 * WIDTH, 4))?,
         })
     }
 }
 
-/// A random binary tree with a cell of two gates at each inner node. Numbers stay whole and small.
+/// A random binary tree with a cell of two gates at each inner node. Numbers stay small.
 fn tree<'b>(batch: &'b Batch, model: &Model, random: &mut fastrand::Rng, depth: usize) -> Tensor<'b, f32> {
     if depth == 0 || random.u8(..4) == 0 {
         let index = batch.tensor_from(&[random.u32(..22)], [1]);

@@ -333,3 +333,29 @@ fn steps_after_a_product_read_its_sides_in_any_order() {
         );
     }
 }
+
+/// Their products are one program: each must read its own part, of panels too.
+#[test]
+fn products_with_parts_of_a_weight_read_each_its_own() -> sortie::Result<()> {
+    const SIZE: [usize; 3] = [5, 24, 16];
+    let [m, k, n] = SIZE;
+    let device = Device::cpu()?;
+    let (x, wide) = (some(m * k, 1), some(k * 3 * n, 2));
+    let (left, weights) = (device.upload(&x)?, device.upload(&wide)?);
+    for _ in 0..2 {
+        let batch = device.batch();
+        let part = |at: usize| {
+            let weights = batch.tensor(&weights, [k, 3 * n]).slice(&[0..k, at * n..(at + 1) * n]);
+            batch.read(batch.tensor(&left, [m, k]).matmul(weights))
+        };
+        let readings = [0, 1, 2].map(part);
+        batch.submit()?;
+        for (at, reading) in readings.into_iter().enumerate() {
+            let own: Vec<f32> = wide.chunks(3 * n).flat_map(|row| &row[at * n..(at + 1) * n]).copied().collect();
+            let expected = reference(&x, &own, SIZE, [false; 2]);
+            let close = |(x, expected): (&f32, &f64)| (f64::from(*x) - expected).abs() < 1e-4;
+            assert!(reading.wait()?.iter().zip(&expected).all(close), "part {at}");
+        }
+    }
+    Ok(())
+}
