@@ -1,7 +1,7 @@
 //! `sortie embed`: embeddings of lines of text, by a model in a folder, through a batcher.
 //!
-//! Lines are read, tokenised and sent while earlier ones are computed. Memory is bounded: so many tokens are under way,
-//! and answers are written in the order of their lines.
+//! Lines are read, tokenised and sent while earlier ones are computed. A fixed number of tokens is in
+//! flight at most, which bounds the memory; answers are written in the order of their lines.
 
 use std::{
     collections::VecDeque,

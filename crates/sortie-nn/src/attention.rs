@@ -29,7 +29,7 @@ pub struct Attention<W = f32> {
 }
 
 impl<W: Weight> Attention<W> {
-    /// With so many heads of queries. Keys and values have as many heads as their widths say.
+    /// Sets the number of query heads. Keys and values have as many heads as their widths say.
     ///
     /// # Errors
     /// [`Error::Layer`] if the widths do not fit each other and the heads.

@@ -15,7 +15,8 @@ const PUT: &str = "
         if id.x < width && position[0] < arrayLength(&all) / width { all[position[0] * width + id.x] = row[id.x]; }
     }";
 
-/// Keys and values of one layer of a decoder, for so many positions. They stay on the device, from token to token.
+/// Keys and values of one decoder layer, with room for a fixed number of positions. They stay on the device from
+/// token to token.
 /// A further position is not kept.
 #[derive(Clone, Debug)]
 pub struct KeyValueCache {

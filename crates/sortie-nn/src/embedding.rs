@@ -11,7 +11,7 @@ pub struct Embedding<W = f32> {
 }
 
 impl<W: Weight> Embedding<W> {
-    /// The parameter `weight`: so many rows of `width`.
+    /// Reads the parameter `weight`, a table of `rows` rows of `width` elements.
     ///
     /// # Errors
     /// As [`Params::param`].

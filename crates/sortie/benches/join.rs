@@ -75,7 +75,7 @@ impl Contestant {
         [gate(3).sigmoid() * memory.tanh(), memory]
     }
 
-    /// Records trees of at least so many tensor operations. Returns how many.
+    /// Records `count` random trees. Returns the number of tensor operations.
     fn trees(&self, batch: &Batch, seed: u64, count: usize) -> usize {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut cells = 0;

@@ -17,7 +17,7 @@ enum Tree {
     Node(Box<Tree>, Box<Tree>),
 }
 
-/// A tree of so many leaves, by a number that picks its splits.
+/// A tree with this number of leaves; a seed chooses its splits.
 fn tree(leaves: u32, seed: u32) -> Tree {
     if leaves == 1 {
         return Tree::Leaf(seed % 50);

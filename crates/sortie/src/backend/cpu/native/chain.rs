@@ -8,13 +8,10 @@ use sortie_cpu::{BoundMemory, Halted, Stop, Threads};
 use sortie_plan::{ElementType, fuse::Program};
 
 use super::{
-    pieces::{Piece, piece_len, share},
+    pieces::{PIECE, Piece, piece_len, share},
     registers::RegisterAssignment,
     steps::{BLOCK, Block, Steps, with_registers, words},
 };
-
-/// Elements that a thread takes at a time.
-const PIECE: usize = 16 * BLOCK;
 
 /// The steps of a program without a head.
 #[derive(Debug)]

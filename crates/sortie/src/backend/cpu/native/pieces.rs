@@ -10,6 +10,11 @@ use smallvec::SmallVec;
 use sortie_cpu::{BoundMemory, Halted, Stop, Threads};
 use sortie_plan::ElementType;
 
+use super::steps::BLOCK;
+
+/// Elements that a thread computes at a time, about.
+pub(super) const PIECE: usize = 16 * BLOCK;
+
 /// Elements times steps from which on threads share the work: about 20 µs on one thread.
 const WORTH_SHARING: u64 = 1 << 17;
 

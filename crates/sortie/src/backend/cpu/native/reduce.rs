@@ -18,13 +18,11 @@ use sortie_plan::{
 
 use super::{
     matrices::Matrices,
-    pieces::{Piece, piece_len, share},
+    pieces::{PIECE, Piece, piece_len, share},
     registers::RegisterAssignment,
     steps::{BLOCK, Block, Steps, with_registers, words},
 };
 
-/// Elements that a thread reduces at a time, about.
-const PIECE: usize = 16 * BLOCK;
 /// Rows of a matrix that are added up before they are added to the sum of their columns: a sum of sums is more exact.
 const ROWS: usize = 128;
 

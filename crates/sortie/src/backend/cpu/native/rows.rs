@@ -11,13 +11,10 @@ use sortie_plan::{
 };
 
 use super::{
-    pieces::{Piece, piece_len, share},
+    pieces::{PIECE, Piece, piece_len, share},
     registers::RegisterAssignment,
     steps::{BLOCK, Block, Steps, with_registers, words},
 };
-
-/// Elements that a thread takes at a time.
-const PIECE: usize = 16 * BLOCK;
 
 /// A program whose head normalizes rows.
 #[derive(Debug)]
